@@ -19,6 +19,20 @@ use std::ops::Range;
 
 use crate::{Key, hash};
 
+/// A rank, and the number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankOf {
+    /// Number of the rank.
+    pub rank: usize,
+    /// Number of ranks.
+    pub ranks: usize,
+}
+
+impl RankOf {
+    /// The only rank.
+    pub const ALONE: Self = Self { rank: 0, ranks: 1 };
+}
+
 /// Number of key shards of a table.
 pub const KEY_SHARDS: usize = 256;
 

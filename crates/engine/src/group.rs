@@ -115,7 +115,7 @@ impl Group {
     /// # Errors
     /// If the memory cannot be mapped.
     pub fn new(spec: TableSpec, slots: usize, store: Arc<Store>, staging: Staging) -> Result<Self> {
-        Self::of((&[spec], GroupTables::alone(0)), slots, store, staging)
+        Self::of(&[spec], GroupTables::alone(0), slots, store, staging)
     }
 
     /// The group of those of a model's `tables` that `members` lists, with an empty slab of `slots`
@@ -127,7 +127,8 @@ impl Group {
     /// # Panics
     /// If their rows have different parts, or rows of different tables can't be distinguished.
     pub fn of(
-        (tables, members): (&[TableSpec], GroupTables),
+        tables: &[TableSpec],
+        members: GroupTables,
         slots: usize,
         store: Arc<Store>,
         staging: Staging,

@@ -4,8 +4,8 @@
 //! from staging, the store, or the initial value. As a single thread, it orders a slot's reuse
 //! after the copy of its victim, and a refill after the write-back that it depends on.
 //!
-//! A unit is filled piece by piece, several units at once. Only [`Puller::advance`] waits for the
-//! disk, and only if asked to. Between pieces of work, finished reads are taken and others started,
+//! A unit is filled piece by piece, several units at once. Only [`Puller::wait`] waits for the
+//! disk. Between pieces of work, finished reads are taken and others started,
 //! so that the disk works while rows are copied:
 //!
 //! ```text
@@ -196,11 +196,23 @@ impl Puller {
         Ok(true)
     }
 
-    /// Takes finished reads and starts others. If `wait` is set, waits for one in flight, if any.
+    /// Takes finished reads and starts others.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn advance(&mut self, wait: bool) -> Result<()> {
+    pub fn advance(&mut self) -> Result<()> {
+        self.advance_reads(false)
+    }
+
+    /// Like [`Puller::advance`]; waits for a read in flight, if any.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn wait(&mut self) -> Result<()> {
+        self.advance_reads(true)
+    }
+
+    fn advance_reads(&mut self, wait: bool) -> Result<()> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.advance(wait)?;
         self.harvester.keep(reader, &self.group);

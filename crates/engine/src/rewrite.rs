@@ -46,7 +46,7 @@ impl Rewrite<'_> {
         }
         let at_once = (BYTES_AT_ONCE / self.now.row_bytes()).max(1);
         let (mut batch, mut count) = (Batch::default(), 0);
-        self.checkpoint.each_row((self.table, self.was), stop, &mut |key, row| {
+        self.checkpoint.each_row(self.table, self.was, stop, &mut |key, row| {
             if !self.key_shards.contains_key(key) {
                 return Ok(());
             }

@@ -155,7 +155,7 @@ impl Cache {
         at: usize,
         keys: impl Fn(usize) -> Option<Key>,
     ) -> Option<SlotIndex> {
-        self.index.seek(seek, (keys, at), self.key_in(), |slot| self.prefetch(slot))
+        self.index.seek(seek, at, keys, self.key_in(), |slot| self.prefetch(slot))
     }
 
     /// Prefetches what placing `key` changes.

@@ -223,7 +223,7 @@ impl Index {
     ) {
         let mut seek = Seek::default();
         for at in 0..keys.len() {
-            meet(self.seek(&mut seek, (|at| keys.get(at).copied(), at), &key_in, &ask));
+            meet(self.seek(&mut seek, at, |at| keys.get(at).copied(), &key_in, &ask));
         }
     }
 

@@ -174,7 +174,7 @@ impl Import<'_> {
             tensors[*number].put_into(&store, &self.stop)?;
         }
         let staging = Staging::new(spec.row_lanes(), 1, 1);
-        let group = Group::of((tables, members), 1, Arc::new(store), staging);
+        let group = Group::of(tables, members, 1, Arc::new(store), staging);
         let group = group?;
         group.set_steps(self.like.step.min(spec.steps_max()));
         Ok(group)

@@ -60,5 +60,5 @@ pub(crate) fn each_row(
     visit: &mut VisitRow<'_>,
 ) -> Result<(), Failure> {
     let salt = spec.salt();
-    checkpoint.each_row((number, spec), stop, &mut |key, row: &[f32]| visit(key.salted(salt), row))
+    checkpoint.each_row(number, spec, stop, &mut |key, row: &[f32]| visit(key.salted(salt), row))
 }

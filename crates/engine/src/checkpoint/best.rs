@@ -87,11 +87,7 @@ pub(super) fn of_run(directory: &dyn Disk, run: &Value) -> Result<Option<Best>> 
 }
 
 /// Records the figure of the checkpoint of `step` if it is the best so far; returns whether it is.
-pub(super) fn note(
-    directory: &dyn Disk,
-    (step, figure): (u64, &Figure),
-    run: &Value,
-) -> Result<bool> {
+pub(super) fn note(directory: &dyn Disk, step: u64, figure: &Figure, run: &Value) -> Result<bool> {
     let before = of_run(directory, run)?;
     if before.is_some_and(|before| before.step != step && !figure.is_better(&before.figure)) {
         return Ok(false);

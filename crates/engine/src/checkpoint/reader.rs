@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use stepwell_base::hash;
-use stepwell_base::owner::{KEY_SHARD_NAME, KEY_SHARDS};
+use stepwell_base::owner::{KEY_SHARD_NAME, KEY_SHARDS, RankOf};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{MANIFEST_NAME, Manifest};
 
@@ -103,7 +103,7 @@ impl Checkpoint {
         let ranks = ranks(&meta).map_err(wrong)?;
         let read = |name: &str, listed: &Value| {
             let bytes = files::length(disk, name)?;
-            let (dense, checksum) = read_dense(listed, disk, (name, bytes))?;
+            let (dense, checksum) = read_dense(listed, disk, name, bytes)?;
             sums.check(name, Sum { checksum, bytes }).map_err(damaged)?;
             dense.map_err(wrong)
         };
@@ -123,7 +123,8 @@ impl Checkpoint {
         let groups = tables.iter().enumerate().map(|(number, table)| group(table, number) + 1);
         let groups = 0..groups.max().unwrap_or(0);
         let places = groups.flat_map(|group| (0..ranks).map(move |rank| (group, rank)));
-        let rows = places.map(|(group, rank)| rows(disk, (group, rank, ranks), &sums)).collect();
+        let rows = places.map(|(group, rank)| rows(disk, group, RankOf { rank, ranks }, &sums));
+        let rows = rows.collect();
         let run = meta["run"].clone();
         let ended = ended::is_ended(disk, step, &run);
         Ok(Self { step, run, dense, rows, meta, path, ended, lease })
@@ -210,12 +211,8 @@ fn ranks(meta: &Value) -> std::result::Result<usize, String> {
     }
 }
 
-fn rows(
-    checkpoint: &dyn Disk,
-    (group, rank, ranks): (usize, usize, usize),
-    sums: &Checksums,
-) -> Rows {
-    let name = rows_of_rank(group, (rank, ranks));
+fn rows(checkpoint: &dyn Disk, group: usize, of: RankOf, sums: &Checksums) -> Rows {
+    let name = rows_of_rank(group, of);
     let path = checkpoint.path().join(&name);
     let saved = if sums.binds_rows() {
         let opened = checkpoint.directory(&path).map_err(Error::from);
@@ -227,7 +224,7 @@ fn rows(
     } else {
         Saved::Unknown
     };
-    Rows { group, rank, path, saved }
+    Rows { group, rank: of.rank, path, saved }
 }
 
 /// The checkpoint in `disk`'s directory, or the newest one among its subdirectories, with a lease.
@@ -276,7 +273,8 @@ fn version(meta: &[u8]) -> std::result::Result<u64, String> {
 fn read_dense(
     listed: &Value,
     disk: &dyn Disk,
-    (file, bytes): (&str, u64),
+    file: &str,
+    bytes: u64,
 ) -> Result<(std::result::Result<Dense, String>, u64)> {
     let mut dense = Dense::default();
     let mut left = bytes / size_of::<f32>() as u64;

@@ -47,7 +47,8 @@ impl Checkpoint {
     /// The visitor's, at once; if a row can't be read; and if a `stop` is requested.
     pub fn each_row<E: From<Error>>(
         &self,
-        (number, spec): (usize, &TableSpec),
+        number: usize,
+        spec: &TableSpec,
         stop: &StopRequest,
         visit: &mut Visit<'_, E>,
     ) -> std::result::Result<(), E> {

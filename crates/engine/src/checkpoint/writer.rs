@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stepwell_base::owner::KEY_SHARD_NAME;
+use stepwell_base::owner::{KEY_SHARD_NAME, RankOf};
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
@@ -254,7 +254,7 @@ impl Keep for CheckpointWriter {
     }
 
     fn note_figure(&mut self, step: u64, figure: &Figure, run: &Value) -> Result<()> {
-        if best::note(&*self.directory, (step, figure), run)? {
+        if best::note(&*self.directory, step, figure, run)? {
             self.drop_old(run);
         }
         Ok(())
@@ -277,15 +277,15 @@ fn taken(path: PathBuf, why: &str) -> Error {
 /// Writes one rank's part.
 fn write_part(building: &dyn Disk, part: &ModelPart<'_>) -> Result<KeptPart> {
     let mut kept = KeptPart::default();
+    let (rank, ranks) = part.of;
     for (number, group) in part.groups.iter().enumerate() {
-        let name = rows_of_rank(number, part.of);
+        let name = rows_of_rank(number, RankOf { rank, ranks });
         let rows = building.path().join(&name);
         building.make_directory(&rows)?;
         group.snapshot(&rows)?;
         let manifest = files::read(&*building.directory(&rows)?, MANIFEST_NAME)?;
         kept.list(format!("{name}/{MANIFEST_NAME}"), Sum::of(&manifest));
     }
-    let (rank, ranks) = part.of;
     if !part.past.sections.is_empty() {
         let name = dense_of_rank(rank);
         kept.list(name.clone(), write_dense(building, &name, &part.past.view())?);
@@ -379,8 +379,9 @@ fn meta(whole: &WholeModel<'_>, parts: &[KeptPart]) -> std::result::Result<Value
 }
 
 /// Directory of the rows that one of several ranks has of table group `group`.
-pub(super) fn rows_of_rank(group: usize, (rank, ranks): (usize, usize)) -> String {
-    if ranks == 1 { rows_name(group) } else { format!("{}-rank-{rank}", rows_name(group)) }
+pub(super) fn rows_of_rank(group: usize, of: RankOf) -> String {
+    let name = rows_name(group);
+    if of.ranks == 1 { name } else { format!("{name}-rank-{}", of.rank) }
 }
 
 /// File of a rank's other state.

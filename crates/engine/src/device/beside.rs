@@ -24,15 +24,14 @@ impl Beside {
         Self(threads.thread_name(|device| format!("plan device {device}")).build().ok())
     }
 
-    /// Runs `each` of the `tasks` on the threads and `here` on the calling one; if the tasks are
-    /// `small`, all on the calling one.
+    /// Runs `each` of the `tasks` on the threads and `here` on the calling one.
     pub(super) fn run<T: Send, R>(
         &self,
-        (tasks, small): (impl Iterator<Item = T>, bool),
+        tasks: impl Iterator<Item = T>,
         each: impl Fn(T) + Sync,
         here: impl FnOnce() -> R,
     ) -> R {
-        let Some(pool) = self.0.as_ref().filter(|_| !small) else {
+        let Some(pool) = &self.0 else {
             tasks.for_each(each);
             return here();
         };
@@ -55,7 +54,7 @@ pub(super) struct Task {
 
 impl Task {
     /// Takes the lists of `mini`.
-    pub(super) fn take<C>(&mut self, (group, device): (&Group, usize), mini: &mut MiniBatch<C>) {
+    pub(super) fn take<C>(&mut self, group: &Group, device: usize, mini: &mut MiniBatch<C>) {
         let parts = &mut mini.parts;
         let lists = group.members().iter();
         let lists = lists.map(|table| std::mem::take(&mut parts[*table].above.devices[device]));
@@ -73,11 +72,7 @@ impl Task {
     }
 
     /// Returns the lists to `mini`.
-    pub(super) fn give_back<C>(
-        &mut self,
-        (group, device): (&Group, usize),
-        mini: &mut MiniBatch<C>,
-    ) {
+    pub(super) fn give_back<C>(&mut self, group: &Group, device: usize, mini: &mut MiniBatch<C>) {
         for (table, on) in group.members().iter().zip(self.lists.drain(..)) {
             mini.parts[*table].above.devices[device] = on;
         }
@@ -85,17 +80,21 @@ impl Task {
 }
 
 /// The planner of a device for a table group.
-pub(super) type OfDevice<'a> = (&'a mut Planner, &'a Group, usize);
+pub(super) struct DevicePlanner<'a> {
+    pub(super) planner: &'a mut Planner,
+    pub(super) group: &'a Group,
+    pub(super) device: usize,
+}
 
 /// All planners, by table group and device.
 pub(super) fn of_devices<'a>(
     planners: &'a mut [Vec<Planner>],
     groups: &'a [Arc<Group>],
-) -> impl Iterator<Item = OfDevice<'a>> {
+) -> impl Iterator<Item = DevicePlanner<'a>> {
     let groups = planners.iter_mut().zip(groups);
     groups.flat_map(|(planners, group)| {
         let devices = planners.iter_mut().enumerate();
-        devices.map(move |(device, planner)| (planner, &**group, device))
+        devices.map(move |(device, planner)| DevicePlanner { planner, group, device })
     })
 }
 

@@ -7,7 +7,7 @@ use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, Event, Stream};
 
-use super::pieces::{MoveRows, PieceRoom};
+use super::pieces::{MoveRows, PieceRoom, SlotList};
 use super::planning::AboveMove;
 use super::sizes::PIECES;
 use super::tier::DeviceTier;
@@ -41,20 +41,26 @@ impl Lifter {
         })
     }
 
-    /// Whether a buffer is free; if `waits`, waits until one is.
-    pub(crate) fn has_room(&self, waits: bool) -> Result<bool> {
+    /// Whether a buffer is free.
+    pub(crate) fn has_room(&self) -> Result<bool> {
         let Some(first) = self.rooms.front() else { return Ok(false) };
-        if waits {
+        first.over.is_over().map_err(Into::into)
+    }
+
+    /// Waits until a buffer is free.
+    pub(crate) fn wait_for_room(&self) -> Result<()> {
+        if let Some(first) = self.rooms.front() {
             first.over.wait()?;
         }
-        first.over.is_over().map_err(Into::into)
+        self.has_room().map(drop)
     }
 
     /// Sends the first of `moves` of group `number`, as many as fit a piece, and returns their
     /// number. A buffer must be free; slots become free after mini-batch `over`.
     pub(crate) fn send(
         &mut self,
-        (number, group): (usize, &Group),
+        number: usize,
+        group: &Group,
         moves: &[AboveMove],
         over: Option<u32>,
     ) -> Result<usize> {
@@ -79,8 +85,8 @@ impl Lifter {
         stream.up((&room.rows_host, 0..lanes), (&room.rows, 0))?;
         let touched = one.touched(number, moves.iter().map(|moved| moved.slot.0));
         let slab = Arg::rows(&one.rows, vec![touched]);
-        let list = (Arg::first(&room.slots, count), 0, count);
-        stream.move_rows("rows_up", [Arg::first(&room.rows, lanes), slab], at, list)?;
+        let slots = SlotList { words: Arg::first(&room.slots, count), first: 0, count };
+        stream.move_rows("rows_up", Arg::first(&room.rows, lanes), slab, at, slots)?;
         stream.record(&room.over)?;
         self.tier.copied_up(count + lanes);
         self.rooms.push_back(room);

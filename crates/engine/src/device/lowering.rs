@@ -7,7 +7,7 @@ use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, Stream};
 
-use super::pieces::{MoveRows, PieceRoom};
+use super::pieces::{MoveRows, PieceRoom, SlotList};
 use super::planning::AboveMove;
 use super::sizes::PIECES;
 use super::tier::DeviceTier;
@@ -69,8 +69,8 @@ impl Lowerer {
         stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
         let touched = one.touched(number, moves.iter().map(|moved| moved.slot.0));
         let slab = Arg::rows(&one.rows, vec![touched]);
-        let list = (Arg::first(&room.slots, count), 0, count);
-        stream.move_rows("rows_down", [slab, Arg::first(&room.rows, lanes)], at, list)?;
+        let slots = SlotList { words: Arg::first(&room.slots, count), first: 0, count };
+        stream.move_rows("rows_down", slab, Arg::first(&room.rows, lanes), at, slots)?;
         stream.down((&room.rows, 0..lanes), (&room.rows_host, 0))?;
         stream.record(&room.over)?;
         self.tier.copied_up(count);
@@ -86,14 +86,25 @@ impl Lowerer {
     }
 
     /// Puts the rows of the first piece into their slots if it has arrived; returns `false` if it
-    /// hasn't. If `waits`, waits for it.
-    pub(crate) fn advance(&mut self, groups: &[Arc<Group>], waits: bool) -> Result<bool> {
+    /// hasn't.
+    pub(crate) fn advance(&mut self, groups: &[Arc<Group>]) -> Result<bool> {
         let Some(first) = self.under_way.front() else { return Ok(false) };
-        if waits {
-            first.room.over.wait()?;
-        } else if self.tier.rules.hold(Rule::WaitForLowered) && !first.room.over.is_over()? {
+        if self.tier.rules.hold(Rule::WaitForLowered) && !first.room.over.is_over()? {
             return Ok(false);
         }
+        self.put_first(groups)
+    }
+
+    /// Waits for the first piece, and puts its rows into their slots.
+    pub(crate) fn wait(&mut self, groups: &[Arc<Group>]) -> Result<()> {
+        let Some(first) = self.under_way.front() else { return Ok(()) };
+        first.room.over.wait()?;
+        self.put_first(groups).map(drop)
+    }
+
+    /// Puts the rows of the first piece, which has arrived, into their slots; returns `false` if
+    /// there is none.
+    fn put_first(&mut self, groups: &[Arc<Group>]) -> Result<bool> {
         let Some(Piece { mut room, group, slots }) = self.under_way.pop_front() else {
             return Ok(false);
         };

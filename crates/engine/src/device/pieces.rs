@@ -41,37 +41,46 @@ impl PieceRoom {
     }
 }
 
+/// Slots in a list on a device: `count` words from word `first` on.
+pub(super) struct SlotList<'a> {
+    pub(super) words: Arg<'a>,
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
 /// A stream that moves rows between a slab and a buffer of consecutive rows.
 pub(super) trait MoveRows {
-    /// Launches `kernel`, `rows_up` or `rows_down`, from the first of `ways` to the second, for the
-    /// `count` slots of the slab `at` in `list`, from word `first` on.
+    /// Launches `kernel`, `rows_up` or `rows_down`, to move the rows in these slots of the slab
+    /// `at`.
     fn move_rows(
         &self,
         kernel: &'static str,
-        ways: [Arg<'_>; 2],
+        from: Arg<'_>,
+        to: Arg<'_>,
         at: SlabAt,
-        list: (Arg<'_>, usize, usize),
+        slots: SlotList<'_>,
     ) -> Result<()>;
 }
 
 impl MoveRows for Stream {
     fn move_rows(
         &self,
-        name: &'static str,
-        [from, to]: [Arg<'_>; 2],
+        kernel: &'static str,
+        from: Arg<'_>,
+        to: Arg<'_>,
         at: SlabAt,
-        (list, first, count): (Arg<'_>, usize, usize),
+        SlotList { words, first, count }: SlotList<'_>,
     ) -> Result<()> {
         let args = vec![
             from,
             to,
-            list,
+            words,
             Arg::u64(at.first_lane as u64),
             Arg::u32(first as u32),
             Arg::u32(count as u32),
             Arg::u32(at.row_lanes as u32),
         ];
         // If rows allow it, a thread moves four lanes.
-        Ok(self.launch(named(name), (count * at.row_lanes).div_ceil(4), args)?)
+        Ok(self.launch(named(kernel), (count * at.row_lanes).div_ceil(4), args)?)
     }
 }

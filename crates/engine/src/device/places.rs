@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stepwell_base::owner::owner;
+use stepwell_base::owner::{RankOf, owner};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_device::Event;
 
@@ -61,13 +61,13 @@ impl OnDevice {
     }
 }
 
-/// The device that has a key, among the `devices` of rank `rank` of `ranks`: devices of all ranks
-/// own key shards as that many ranks would.
-pub(crate) fn device_of(key: Key, (rank, ranks): (usize, usize), devices: usize) -> usize {
+/// The device that has a key, among the `devices` of a rank: devices of all ranks own key shards as
+/// that many ranks would.
+pub(crate) fn device_of(key: Key, of: RankOf, devices: usize) -> usize {
     if devices == 1 {
         return 0;
     }
-    owner(key, ranks * devices) - rank * devices
+    owner(key, of.ranks * devices) - of.rank * devices
 }
 
 /// Where the rows of one table and mini-batch are on devices.
@@ -104,11 +104,11 @@ impl Places {
 
 impl Part {
     /// Divides the part's rows among the `devices` devices of a rank.
-    pub(crate) fn share_out(&mut self, place: (usize, usize), devices: usize) {
+    pub(crate) fn share_out(&mut self, of: RankOf, devices: usize) {
         self.above.clear();
         self.above.devices.resize_with(devices, OnDevice::default);
         for (row, key) in self.request.distinct.iter().enumerate() {
-            let on = &mut self.above.devices[device_of(*key, place, devices)];
+            let on = &mut self.above.devices[device_of(*key, of, devices)];
             on.keys.push(*key);
             on.rows.push(row as u32);
         }
@@ -125,7 +125,7 @@ mod tests {
             let mut seen = vec![false; devices];
             for key in (0..5000).map(Key) {
                 let rank = owner(key, ranks);
-                seen[device_of(key, (rank, ranks), devices)] = true;
+                seen[device_of(key, RankOf { rank, ranks }, devices)] = true;
             }
             assert!(seen.iter().all(|seen| *seen), "{ranks} ranks of {devices}");
         }

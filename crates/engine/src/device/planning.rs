@@ -13,7 +13,7 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{PolicyKind, Seek, Victim};
 
-use super::beside::{Beside, OfDevice, Task, keys_above, of_devices, seen};
+use super::beside::{Beside, DevicePlanner, Task, keys_above, of_devices, seen};
 use super::lookup::{Placed, TableChanges};
 use super::tier::DeviceTier;
 use super::warm_up::WarmUp;
@@ -49,6 +49,22 @@ pub(crate) struct AboveMoves {
     pub(crate) units: Vec<AboveUnit>,
     /// The mini-batch after whose step device slots are free and rows there up to date.
     pub(crate) over: Option<u32>,
+}
+
+/// Position in the lists of [`AboveMoves`] of the next row to move.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NextMove {
+    /// Index of the list, by table group and then device.
+    pub(crate) list: usize,
+    /// Index of the row in it.
+    pub(crate) row: usize,
+}
+
+impl NextMove {
+    /// Continues with the next list.
+    pub(crate) fn next_list(&mut self) {
+        *self = Self { list: self.list + 1, row: 0 };
+    }
 }
 
 /// Plans the rows on the devices of a run.
@@ -125,14 +141,14 @@ impl Above {
         waiting: &[&VecDeque<MiniBatch<C>>],
         host: impl FnOnce(&VecDeque<MiniBatch<C>>),
     ) {
-        let (place, devices) = (self.tier.place, self.tier.len());
+        let (rank, devices) = (self.tier.rank, self.tier.len());
         for mini in batch.iter_mut() {
-            mini.parts.iter_mut().for_each(|part| part.share_out(place, devices));
+            mini.parts.iter_mut().for_each(|part| part.share_out(rank, devices));
             self.leave_below(groups, mini);
         }
         let batch = &*batch;
         let (new, waiting) = (seen(batch.iter()), seen(waiting.iter().copied().flatten()));
-        let learn = |(planner, group, device): OfDevice<'_>| {
+        let learn = |DevicePlanner { planner, group, device }: DevicePlanner<'_>| {
             let keys = new.iter().flat_map(|(_, parts)| keys_above(parts, group, device));
             let is_anew = planner.begins_anew(keys.map(<[Key]>::len).sum());
             let before = waiting.iter().filter(|_| is_anew);
@@ -140,10 +156,15 @@ impl Above {
                 planner.learn(*number, keys_above(parts, group, device));
             }
         };
-        // If all keys fit, next uses aren't recorded.
-        let is_little = !self.planners.iter().flatten().any(Planner::follows);
+        let follow = self.planners.iter().flatten().any(Planner::follows);
         let planners = of_devices(&mut self.planners, groups);
-        self.beside.run((planners, is_little), learn, || host(batch));
+        if follow {
+            self.beside.run(planners, learn, || host(batch));
+        } else {
+            // If all keys fit, next uses aren't recorded: too little work for other threads.
+            planners.for_each(learn);
+            host(batch);
+        }
     }
 
     /// Leaves rows of `mini` that may not be lifted on the host; a warm-up counts them.
@@ -155,11 +176,12 @@ impl Above {
             for (table, device) in
                 by_use.flat_map(|table| (0..self.tier.len()).map(move |device| (*table, device)))
             {
-                let (at, above) = ((number, device), &mut mini.parts[table].above);
+                let above = &mut mini.parts[table].above;
                 if is_counted {
-                    warm_up.count(at, &above.devices[device].keys);
+                    warm_up.count(number, device, &above.devices[device].keys);
                 }
-                above.keep_below(device, |key| !is_counted && warm_up.may_go_up(at, key));
+                let may_go_up = |key| !is_counted && warm_up.may_go_up(number, device, key);
+                above.keep_below(device, may_go_up);
             }
         }
         warm_up.counted();
@@ -167,11 +189,7 @@ impl Above {
 
     /// Whether the rows of `mini` in group `number` that find slots on the devices can be pinned
     /// there now.
-    pub(crate) fn fits<C>(
-        &mut self,
-        (number, group): (usize, &Group),
-        mini: &MiniBatch<C>,
-    ) -> bool {
+    pub(crate) fn fits<C>(&mut self, number: usize, group: &Group, mini: &MiniBatch<C>) -> bool {
         let planners = self.planners[number].iter_mut().enumerate();
         let fits =
             planners.map(|(device, planner)| planner.fits(keys_above(&mini.parts, group, device)));
@@ -187,7 +205,8 @@ impl Above {
     /// If a key finds no room in an index.
     pub(crate) fn plan<C>(
         &mut self,
-        (groups, hosts): (&[Arc<Group>], &mut [Planner]),
+        groups: &[Arc<Group>],
+        hosts: &mut [Planner],
         mini: &mut MiniBatch<C>,
         moves: &mut AboveMoves,
         host: impl FnOnce(&mut [Planner], &mut MiniBatch<C>) -> Result<()>,
@@ -197,20 +216,20 @@ impl Above {
         }
         let number = mini.number;
         let planners = of_devices(&mut self.planners, groups);
-        let tasks = planners.zip(&mut self.tasks).map(|((planner, group, device), task)| {
-            task.take((group, device), mini);
-            (planner, task)
+        let tasks = planners.zip(&mut self.tasks).map(|(of, task)| {
+            task.take(of.group, of.device, mini);
+            (of.planner, task)
         });
         // Collect first, as the lists are taken from the mini-batch.
         let tasks: Vec<(&mut Planner, &mut Task)> = tasks.collect();
         let plan = |(planner, task): (&mut Planner, &mut Task)| task.plan(planner, number);
-        self.beside.run((tasks.into_iter(), false), plan, || host(hosts, mini))?;
+        self.beside.run(tasks.into_iter(), plan, || host(hosts, mini))?;
         for (number, (group, host)) in groups.iter().zip(hosts).enumerate() {
             let stay = group.members().iter();
             let stay = stay.map(|table| mini.parts[*table].above.below.len() as u64);
             moves.units[place(number, 0, self.tier.len())].below += stay.sum::<u64>();
             for device in 0..self.tier.len() {
-                self.settle((number, group, device), host, mini, moves)?;
+                self.settle(number, group, device, host, mini, moves)?;
             }
         }
         Ok(())
@@ -220,14 +239,16 @@ impl Above {
     /// rows on the host.
     fn settle<C>(
         &mut self,
-        (number, group, device): (usize, &Group, usize),
+        number: usize,
+        group: &Group,
+        device: usize,
         host: &mut Planner,
         mini: &mut MiniBatch<C>,
         AboveMoves { units, .. }: &mut AboveMoves,
     ) -> Result<()> {
         let at = place(number, device, self.tier.len());
         let (task, unit) = (&mut self.tasks[at], &mut units[at]);
-        task.give_back((group, device), mini);
+        task.give_back(group, device, mini);
         task.failed.take().map_or(Ok(()), Err)?;
         let moves = &task.moves;
         let left = group.members().iter();
@@ -267,7 +288,8 @@ impl Above {
     /// evicted. Nothing may be in flight. `waiting` are the known mini-batches.
     pub(crate) fn shed<'a, C: 'a>(
         &mut self,
-        (number, group): (usize, &Group),
+        number: usize,
+        group: &Group,
         host: &mut Planner,
         AboveMoves { units, .. }: &mut AboveMoves,
         waiting: impl Iterator<Item = &'a MiniBatch<C>> + Clone,
@@ -315,7 +337,7 @@ impl Above {
             self.warm_up.iter_mut().for_each(|warm_up| warm_up.retired(mini.number));
         }
         let minis = seen(minis.iter());
-        let retire = |(planner, group, device): OfDevice<'_>| {
+        let retire = |DevicePlanner { planner, group, device }: DevicePlanner<'_>| {
             for (_, parts) in &minis {
                 for table in group.members() {
                     let Part { rows, above, .. } = &parts[*table];
@@ -325,7 +347,7 @@ impl Above {
                 }
             }
         };
-        self.beside.run((of_devices(&mut self.planners, groups), false), retire, host);
+        self.beside.run(of_devices(&mut self.planners, groups), retire, host);
     }
 
     /// Takes every row that changed on a device since it was last on the host, and marks it clean:

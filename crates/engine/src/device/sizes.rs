@@ -124,8 +124,8 @@ impl DevicePlan {
             devices,
         };
         plan.pooling = pooling.filter(|_| !plan.whole.contains(&true)).map(|shape| {
-            let rows = (&*plan.rows_max, plan.lanes_max(), &*tiers.occurrences_max(load));
-            PoolSizes::new(shape, (tables, devices), rows)
+            let (rows, lanes) = (&plan.rows_max, plan.lanes_max());
+            PoolSizes::new(shape, tables, devices, rows, lanes, &tiers.occurrences_max(load))
         });
         plan.check_counts()?;
         plan.moving_bytes = plan.moving(groups);
@@ -218,7 +218,7 @@ impl DevicePlan {
             let slots = fits.min(most);
             if slots == 0 {
                 let least = ((bytes + beside) * all).div_ceil(touched.max(1));
-                return Err(self.holds_no_row(group, (hbm, fits, least)));
+                return Err(self.holds_no_row(group, hbm, fits, least));
             }
             self.slots.push(slots);
             self.rows_bytes += rows_bytes(group, slots);
@@ -229,11 +229,7 @@ impl DevicePlan {
 
     /// Error for a group without slots: either `hbm` holds too few rows of `group` (`least` bytes
     /// suffice in addition to moving rows), or its host slots are too few.
-    fn holds_no_row(
-        &self,
-        group: &GroupPlan,
-        (hbm, fits, least): (ByteCount, usize, u128),
-    ) -> Error {
+    fn holds_no_row(&self, group: &GroupPlan, hbm: ByteCount, fits: usize, least: u128) -> Error {
         let (tables, devices) = (group.names.clone(), self.devices);
         if fits > 0 {
             return Error::Settings(format!(

@@ -161,18 +161,27 @@ struct Moving {
 #[derive(Debug)]
 pub(super) struct Tables {
     of_groups: Vec<Table>,
-    places: (Buffer<u64>, Buffer<u32>),
+    places: Places,
     asked_host: Pinned<u64>,
     asked: Buffer<u64>,
     moving: Moving,
-    counts_host: Pinned<u32>,
-    counts: Buffer<u32>,
-    /// Expected counts.
-    expected: [u32; COUNTS],
+    counts: Counts,
 }
 
-/// Output of kernels that look nothing up, for each key: a list that is overwritten afterwards.
-type Lists<'a> = &'a Buffer<u32>;
+/// Keys and slots in the places of all tables.
+#[derive(Debug)]
+struct Places {
+    keys: Buffer<u64>,
+    slots: Buffer<u32>,
+}
+
+/// Counts of keys by the device, and by the host, which expects the same.
+#[derive(Debug)]
+struct Counts {
+    host: Pinned<u32>,
+    device: Buffer<u32>,
+    expected: [u32; COUNTS],
+}
 
 impl Tables {
     /// Tables of `device`, used only in `stream`. Each must be rebuilt first.
@@ -185,14 +194,18 @@ impl Tables {
         });
         let of_groups = of_groups.collect();
         let (rows, moved) = (plan.rows_of_step(), plan.list_words());
-        let counts = device.buffer(COUNTS, "counts of hash tables")?;
-        stream.clear(&counts, 0..COUNTS)?;
+        let counts = Counts {
+            host: device.pinned(COUNTS, "counts of hash tables")?,
+            device: device.buffer(COUNTS, "counts of hash tables")?,
+            expected: [0; COUNTS],
+        };
+        stream.clear(&counts.device, 0..COUNTS)?;
         Ok(Self {
             of_groups,
-            places: (
-                device.buffer(end, "keys of hash tables")?,
-                device.buffer(end, "slots in hash tables")?,
-            ),
+            places: Places {
+                keys: device.buffer(end, "keys of hash tables")?,
+                slots: device.buffer(end, "slots in hash tables")?,
+            },
             asked_host: device.pinned(rows, "keys of a step")?,
             asked: device.buffer(rows, "keys of a step")?,
             moving: Moving {
@@ -203,37 +216,37 @@ impl Tables {
                 piece: Vec::with_capacity(moved),
                 over: device.event()?,
             },
-            counts_host: device.pinned(COUNTS, "counts of hash tables")?,
             counts,
-            expected: [0; COUNTS],
         })
     }
 
     /// Removes and inserts keys in the table of group `group`; returns the number of words copied
-    /// up.
+    /// up. Overwrites `lists`.
     pub(super) fn change(
         &mut self,
-        (stream, lists): (&Stream, Lists<'_>),
-        (group, changes): (usize, &TableChanges),
+        stream: &Stream,
+        lists: &Buffer<u32>,
+        group: usize,
+        changes: &TableChanges,
     ) -> Result<usize> {
         let is_anew = self.of_groups[group].note(changes);
         let table = &self.of_groups[group];
         let (left, came) = (changes.left.iter().copied(), changes.came.iter().copied());
         let (args, moving) = (TableArgs { of: &self.places, table }, &mut self.moving);
-        let to = (stream, lists, &self.counts);
         if !is_anew {
-            return moving.send(to, args, (left, came), &mut self.expected);
+            return moving.send(stream, lists, &mut self.counts, args, left, came);
         }
         let clear = args.with([]);
         stream.launch(named("table_clear"), table.places.len(), clear)?;
-        moving.send(to, args, (std::iter::empty(), table.all()), &mut self.expected)
+        moving.send(stream, lists, &mut self.counts, args, std::iter::empty(), table.all())
     }
 
     /// Looks up `keys`, `counts` of each group in order, and writes their slots to the start of
     /// `lists`. Returns the number of words copied up.
     pub(super) fn find(
         &mut self,
-        (stream, lists): (&Stream, Lists<'_>),
+        stream: &Stream,
+        lists: &Buffer<u32>,
         keys: impl Iterator<Item = Key>,
         counts: &[usize],
     ) -> Result<usize> {
@@ -248,12 +261,12 @@ impl Tables {
                 Arg::part(&self.asked, range.clone()),
                 Arg::u32(*count as u32),
                 Arg::part(lists, range.clone()),
-                Arg::part(&self.counts, MISSING),
+                Arg::part(&self.counts.device, MISSING),
             ]);
             stream.launch(named("table_get"), *count, args)?;
             first = range.end;
         }
-        stream.down((&self.counts, 0..COUNTS), (&self.counts_host, 0))?;
+        stream.down((&self.counts.device, 0..COUNTS), (&self.counts.host, 0))?;
         Ok(2 * count)
     }
 
@@ -265,8 +278,8 @@ impl Tables {
     /// # Panics
     /// If planner and tables differ.
     pub(super) fn check(&mut self, device: &str) -> Result<()> {
-        let expected = self.expected;
-        let counted = self.counts_host.read(COUNTS)?;
+        let expected = self.counts.expected;
+        let counted = self.counts.host.read(COUNTS)?;
         assert_eq!(
             counted, expected,
             "{device}: numbers of keys that were inserted into hash tables, found no place, were \
@@ -279,17 +292,16 @@ impl Tables {
 /// Arguments that describe a table to every kernel.
 #[derive(Clone, Copy)]
 struct TableArgs<'a> {
-    of: &'a (Buffer<u64>, Buffer<u32>),
+    of: &'a Places,
     table: &'a Table,
 }
 
 impl<'a> TableArgs<'a> {
     /// The table's arguments, then `others`.
     fn with<const N: usize>(self, others: [Arg<'a>; N]) -> Vec<Arg<'a>> {
-        let (keys, slots) = self.of;
         let table = [
-            Arg::part(keys, self.table.places.clone()),
-            Arg::part(slots, self.table.places.clone()),
+            Arg::part(&self.of.keys, self.table.places.clone()),
+            Arg::part(&self.of.slots, self.table.places.clone()),
             Arg::u32(self.table.capacity as u32),
         ];
         table.into_iter().chain(others).collect()
@@ -298,13 +310,15 @@ impl<'a> TableArgs<'a> {
 
 impl Moving {
     /// Removes the keys that `left` from `table` and inserts those that `came`, piece by piece;
-    /// adds to the `expected` counts, and returns the number of words copied up.
+    /// adds to `counts`, overwrites `lists`, and returns the number of words copied up.
     fn send(
         &mut self,
-        (stream, lists, counts): (&Stream, Lists<'_>, &Buffer<u32>),
+        stream: &Stream,
+        lists: &Buffer<u32>,
+        counts: &mut Counts,
         table: TableArgs<'_>,
-        (left, came): (impl Iterator<Item = Placed>, impl Iterator<Item = Placed>),
-        expected: &mut [u32; COUNTS],
+        left: impl Iterator<Item = Placed>,
+        came: impl Iterator<Item = Placed>,
     ) -> Result<usize> {
         let (mut left, mut came) = (left.peekable(), came.peekable());
         let room = self.keys_host.len();
@@ -329,7 +343,7 @@ impl Moving {
                 Arg::part(&self.keys, 0..leave),
                 Arg::u32(leave as u32),
                 Arg::first(lists, leave),
-                Arg::part(counts, LEFT),
+                Arg::part(&counts.device, LEFT),
             ]);
             stream.launch(named("table_remove"), leave, leaves)?;
             let comes = table.with([
@@ -337,11 +351,11 @@ impl Moving {
                 Arg::part(&self.slots, leave..count),
                 Arg::u32((count - leave) as u32),
                 Arg::first(lists, count - leave),
-                Arg::part(counts, CAME),
+                Arg::part(&counts.device, CAME),
             ]);
             stream.launch(named("table_insert"), count - leave, comes)?;
             for (of, more) in [(CAME.start, count - leave), (LEFT.start, leave)] {
-                expected[of] = expected[of].wrapping_add(more as u32);
+                counts.expected[of] = counts.expected[of].wrapping_add(more as u32);
             }
         }
         Ok(words)

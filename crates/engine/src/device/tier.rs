@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use stepwell_base::owner::RankOf;
 use stepwell_base::rules::Rules;
 use stepwell_device::{Buffer, Device, Event, RowsAt, Stream};
 
@@ -105,8 +106,8 @@ pub struct DeviceTier {
     pub(crate) devices: Vec<OneDevice>,
     pub(crate) plan: DevicePlan,
     pub(crate) rules: Rules,
-    /// This rank, and the number of ranks.
-    pub(crate) place: (usize, usize),
+    /// The rank that has them.
+    pub(crate) rank: RankOf,
     /// Rows to be lowered at the end.
     left: Mutex<AboveMoves>,
     counts: Counts,
@@ -183,8 +184,9 @@ impl DeviceTier {
             })
         });
         let devices = devices.collect::<Result<Vec<OneDevice>>>()?;
-        let (left, counts, place) = (Mutex::default(), Counts::default(), options.place);
-        Ok(Arc::new(Self { devices, plan, rules, place, left, counts }))
+        let (rank, ranks) = options.place;
+        let (left, counts, rank) = (Mutex::default(), Counts::default(), RankOf { rank, ranks });
+        Ok(Arc::new(Self { devices, plan, rules, rank, left, counts }))
     }
 
     /// Number of devices.

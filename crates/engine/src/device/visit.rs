@@ -23,7 +23,7 @@ use stepwell_device::{Buffer, Device, Event, Pinned, RowsAt, Stream};
 use stepwell_kernels::UpdateTable;
 use stepwell_optim::Storage;
 
-pub(super) use self::launches::{Told, counts};
+pub(super) use self::launches::{SentTables, counts};
 use self::lists::listed;
 use super::describe::{self, describe};
 use super::lookup::Lookup;
@@ -100,7 +100,7 @@ impl Visitor {
             },
             listed: None,
             pool: match &plan.pooling {
-                Some(sizes) => Some(PoolRoom::new((device, &stream), tables, sizes)?),
+                Some(sizes) => Some(PoolRoom::new(device, &stream, tables, sizes)?),
                 None => None,
             },
             stream,
@@ -140,7 +140,8 @@ impl Visit<'_> {
     /// Appends the rows of table `table` to `visits`.
     fn add<'a>(
         visits: &mut Vec<Visit<'a>>,
-        (table, group): (usize, usize),
+        table: usize,
+        group: usize,
         on: &'a OnDevice,
         lanes: usize,
     ) {
@@ -149,9 +150,27 @@ impl Visit<'_> {
     }
 }
 
+/// Which lanes of its rows a mini-batch reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LanesRead {
+    /// Their weights, unless the host updates them.
+    Weights,
+    /// All lanes.
+    All,
+}
+
+/// The visits of a mini-batch on one device whose results are sent there.
+struct Results<'a> {
+    /// Rows that the device updates by the sums of their gradients.
+    stepped: Vec<Visit<'a>>,
+    /// Rows that the host updated.
+    whole: Vec<Visit<'a>>,
+    /// Number of words of the lists that have their slots.
+    slots: usize,
+}
+
 impl DeviceTier {
-    /// Copies what mini-batch `number` reads of the rows of `parts` to where they visit: their
-    /// weights, or `all` of their lanes.
+    /// Copies the lanes of the rows of `parts` that mini-batch `number` reads to where they visit.
     ///
     /// # Errors
     /// If a device fails.
@@ -160,14 +179,15 @@ impl DeviceTier {
         parts: &[Part],
         groups: &[Arc<Group>],
         tables: &[TableSpec],
-        (number, all): (u32, bool),
+        number: u32,
+        read: LanesRead,
     ) -> Result<()> {
         let begin = Instant::now();
         let visits: Vec<Vec<Visit<'_>>> = (0..self.len())
-            .map(|device| self.visits(parts, groups, tables, (device, all)))
+            .map(|device| self.visits(parts, groups, tables, device, read))
             .collect();
         for (device, visits) in visits.iter().enumerate() {
-            self.ask((device, number), visits, parts)?;
+            self.ask(device, number, visits, parts)?;
         }
         for (one, visits) in self.devices.iter().zip(&visits) {
             let mut visitor = one.visitor();
@@ -181,11 +201,11 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Number of lanes that a step reads of a row of table `number`: its weights, or `all`.
-    pub(crate) fn lanes_read(&self, (number, tables): (usize, &[TableSpec]), all: bool) -> usize {
-        match all || self.plan.whole[number] {
-            true => tables[number].row_lanes(),
-            false => tables[number].weight_lanes(),
+    /// Number of lanes that a mini-batch reads of a row of table `number`, which is `table`.
+    pub(crate) fn lanes_read(&self, number: usize, table: &TableSpec, read: LanesRead) -> usize {
+        match read == LanesRead::All || self.plan.whole[number] {
+            true => table.row_lanes(),
+            false => table.weight_lanes(),
         }
     }
 
@@ -195,30 +215,26 @@ impl DeviceTier {
         parts: &'a [Part],
         groups: &[Arc<Group>],
         tables: &[TableSpec],
-        (device, all): (usize, bool),
+        device: usize,
+        read: LanesRead,
     ) -> Vec<Visit<'a>> {
         let mut visits = Vec::new();
         for (group, of_group) in groups.iter().enumerate() {
             for table in of_group.members() {
-                let lanes = self.lanes_read((*table, tables), all);
+                let lanes = self.lanes_read(*table, &tables[*table], read);
                 let on = &parts[*table].above.devices[device];
-                Visit::add(&mut visits, (*table, group), on, lanes);
+                Visit::add(&mut visits, *table, group, on, lanes);
             }
         }
         visits
     }
 
     /// Requests the lanes of `visits` from device `device`, for mini-batch `number`.
-    fn ask(
-        &self,
-        (device, number): (usize, u32),
-        visits: &[Visit<'_>],
-        parts: &[Part],
-    ) -> Result<()> {
+    fn ask(&self, device: usize, number: u32, visits: &[Visit<'_>], parts: &[Part]) -> Result<()> {
         let one = &self.devices[device];
         let (_, lanes) = Visit::end(visits);
         let visitor = &mut *one.visitor();
-        visitor.begin((self, device), parts)?;
+        visitor.begin(self, device, parts)?;
         let words = visitor.list(one, visits)?;
         visitor.listed = Some(number);
         visitor.read(one, visits)?;
@@ -243,18 +259,18 @@ impl DeviceTier {
         &self,
         sent: &[RowsSent<'_>],
         tables: &[TableSpec],
-        (number, step): (u32, u64),
+        number: u32,
+        step: u64,
     ) -> Result<()> {
         for device in 0..self.len() {
             let one = &self.devices[device];
             let (mut stepped, mut whole) = (Vec::new(), Vec::new());
             for (table, rows) in sent.iter().enumerate() {
-                let (at, on) = ((table, rows.group), &rows.above[device]);
-                let spec = &tables[table];
+                let (group, on, spec) = (rows.group, &rows.above[device], &tables[table]);
                 if self.plan.whole[table] {
-                    Visit::add(&mut whole, at, on, spec.row_lanes());
+                    Visit::add(&mut whole, table, group, on, spec.row_lanes());
                 } else {
-                    Visit::add(&mut stepped, at, on, spec.weight_count());
+                    Visit::add(&mut stepped, table, group, on, spec.weight_count());
                 }
             }
             // Whole rows' lanes are behind the others'; slots are where the fetch put them.
@@ -263,7 +279,7 @@ impl DeviceTier {
             let slots = listed(&mut stepped, &mut whole);
             let had = one.visitor().listed;
             assert_eq!(had, Some(number), "only the last fetched mini-batch is sent");
-            self.send_to(one, (&stepped, &whole), sent, (tables, step, slots))?;
+            self.send_to(one, &Results { stepped, whole, slots }, sent, tables, step)?;
             one.step_is_over(number, &one.visitor().stream)?;
         }
         Ok(())
@@ -272,9 +288,10 @@ impl DeviceTier {
     fn send_to(
         &self,
         one: &OneDevice,
-        (stepped, whole): (&[Visit<'_>], &[Visit<'_>]),
+        Results { stepped, whole, slots }: &Results<'_>,
         sent: &[RowsSent<'_>],
-        (tables, step, slots): (&[TableSpec], u64, usize),
+        tables: &[TableSpec],
+        step: u64,
     ) -> Result<()> {
         let all = || stepped.iter().chain(whole);
         let lanes: usize = all().map(|visit| visit.lanes().len()).sum();
@@ -318,7 +335,7 @@ impl DeviceTier {
         stream.up((&visitor.lanes_host, 0..lanes), (&visitor.lanes, 0))?;
         stream.up((&visitor.tables_host, 0..described.len()), (&visitor.tables, 0))?;
         self.copied_up(rounds_at.len() + lanes);
-        visitor.step(one, stepped, (&described, items, words))?;
+        visitor.step(one, stepped, &described, items, words)?;
         for visit in whole.iter().filter(|visit| !visit.on.slots.is_empty()) {
             visitor.put_back(one, visit, words)?;
         }

@@ -115,7 +115,7 @@ impl WarmUp {
     }
 
     /// Counts `keys` of a mini-batch of the warm-up, in `group` and on `device`.
-    pub(super) fn count(&mut self, (group, device): (usize, usize), keys: &[Key]) {
+    pub(super) fn count(&mut self, group: usize, device: usize, keys: &[Key]) {
         let counts = &mut self.counts[group][device];
         keys.iter().for_each(|key| counts.count(*key));
     }
@@ -128,7 +128,7 @@ impl WarmUp {
     }
 
     /// Whether the row of `key` may be lifted to `device`, after the warm-up.
-    pub(super) fn may_go_up(&self, (group, device): (usize, usize), key: Key) -> bool {
+    pub(super) fn may_go_up(&self, group: usize, device: usize, key: Key) -> bool {
         self.counts[group][device].of_keys.contains_key(&key)
     }
 

@@ -42,42 +42,46 @@ pub struct IndexFull {
     fill: IndexFill,
     /// Bytes of the index of all tables.
     of_all: u64,
-    /// Rows of the proposed index, and its bytes for all tables.
-    wanted: (u64, u64),
+    /// Rows of the proposed index.
+    wanted_rows: u64,
+    /// Bytes of the proposed index of all tables.
+    wanted_bytes: u64,
 }
 
 impl IndexFull {
     /// The index of the tables `names`, which has a share of `of_all` bytes (0 if it has all);
     /// `bytes_for` gives the bytes of an index for a number of rows.
     pub(crate) fn new(
-        (names, of_all): (&str, u64),
+        names: &str,
+        of_all: u64,
         fill: IndexFill,
         bytes_for: impl FnOnce(u64) -> u64,
     ) -> Self {
         let (share, of_all) = (fill.bytes_max, of_all.max(fill.bytes_max));
-        let rows = fill.rows.saturating_mul(TIMES_MORE);
-        let bytes = u128::from(bytes_for(rows)) * u128::from(of_all);
+        let wanted_rows = fill.rows.saturating_mul(TIMES_MORE);
+        let bytes = u128::from(bytes_for(wanted_rows)) * u128::from(of_all);
         let bytes = u64::try_from(bytes.div_ceil(u128::from(share.max(1)))).unwrap_or(u64::MAX);
         // At least a quarter more than now, rounded up.
         let bytes = bytes.max(of_all.saturating_add(of_all / 4));
-        let wanted = (rows, bytes.checked_next_multiple_of(ROUND).unwrap_or(bytes));
-        Self { table: names.to_owned(), fill, of_all, wanted }
+        let wanted_bytes = bytes.checked_next_multiple_of(ROUND).unwrap_or(bytes);
+        Self { table: names.to_owned(), fill, of_all, wanted_rows, wanted_bytes }
     }
 
     /// Rows, bytes, and the proposed size.
     fn figures(&self) -> String {
         let IndexFill { rows, bytes, bytes_max } = self.fill;
-        let (wanted_rows, wanted) = self.wanted;
         let of = match bytes_max < self.of_all {
             true => format!("its {} of ", ByteCount(bytes_max)),
             false => String::new(),
         };
         format!(
-            "{rows} rows on disk take {} of {of}tiers.index = {}; raise tiers.index to {wanted} \
-             or more ({}), which holds {wanted_rows} rows",
+            "{rows} rows on disk take {} of {of}tiers.index = {}; raise tiers.index to {} or more \
+             ({}), which holds {} rows",
             ByteCount(bytes),
             ByteCount(self.of_all),
-            ByteCount(wanted)
+            self.wanted_bytes,
+            ByteCount(self.wanted_bytes),
+            self.wanted_rows
         )
     }
 }
@@ -150,14 +154,15 @@ impl Group {
 
     fn fill(&self, fill: IndexFill) -> IndexFull {
         let bytes_for = |rows| self.store.index_bytes_for(rows);
-        IndexFull::new((&self.names(), self.index.of_all), fill, bytes_for)
+        IndexFull::new(&self.names(), self.index.of_all, fill, bytes_for)
     }
 }
 
 /// Translates a full-index error of a store with a share of the index into figures of the whole.
 pub(crate) fn index_of_all(
     error: StoreError,
-    names: (&str, u64),
+    names: &str,
+    of_all: u64,
     rows: u64,
     bytes_for: impl Fn(u64) -> u64,
 ) -> Error {
@@ -165,7 +170,7 @@ pub(crate) fn index_of_all(
         StoreError::IndexFull { rows: indexed, bytes_max, .. } => {
             let rows = rows.max(indexed);
             let fill = IndexFill { rows, bytes: bytes_for(rows), bytes_max };
-            Error::IndexFull(Box::new(IndexFull::new(names, fill, bytes_for)))
+            Error::IndexFull(Box::new(IndexFull::new(names, of_all, fill, bytes_for)))
         }
         other => Error::Store(other),
     }

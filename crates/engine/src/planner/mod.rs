@@ -128,9 +128,9 @@ impl Planner {
         }
     }
 
-    /// Sets whether existing rows never leave memory.
-    pub fn whole(self, whole: bool) -> Self {
-        Self { whole, ..self }
+    /// Keeps existing rows in memory.
+    pub fn whole(self) -> Self {
+        Self { whole: true, ..self }
     }
 
     /// Reports keys that will be used and have no slot to `outlook`.

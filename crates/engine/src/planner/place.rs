@@ -45,8 +45,8 @@ impl Planner {
             let mut seek = Seek::default();
             for at in 0..keys.len() {
                 let slot = match self.cache.seek(&mut seek, at, |at| keys.get(at).copied()) {
-                    Some(slot) => self.hit((number, index), slot, unit),
-                    None if is_roomy => self.fill((number, index), (keys[at], *table), unit)?,
+                    Some(slot) => self.hit(number, index, slot, unit),
+                    None if is_roomy => self.fill(number, index, keys[at], *table, unit)?,
                     None => {
                         missing += 1;
                         NO_SLOT
@@ -82,7 +82,7 @@ impl Planner {
                     self.cache.prefetch_place(keys[at + AHEAD]);
                 }
                 if slots[at] == NO_SLOT {
-                    slots[at] = self.fill((number, index), (keys[at], *table), unit)?;
+                    slots[at] = self.fill(number, index, keys[at], *table, unit)?;
                     fills -= 1;
                 }
                 index += 1;
@@ -95,7 +95,8 @@ impl Planner {
     #[inline]
     fn hit(
         &mut self,
-        (number, index): (u32, usize),
+        number: u32,
+        index: usize,
         slot: SlotIndex,
         unit: &mut GroupUnit,
     ) -> SlotIndex {
@@ -105,14 +106,14 @@ impl Planner {
             self.cache.touch(slot, Occurrence::default());
             self.touches += 1;
         }
-        self.expect((number, index), slot);
+        self.expect(number, index, slot);
         slot
     }
 
     /// Records the next use of the row in `slot` after key `index` of mini-batch `number`. A
     /// mini-batch that was not followed has no known uses, and no earlier ones were recorded.
     #[inline]
-    fn expect(&mut self, (number, index): (u32, usize), slot: SlotIndex) {
+    fn expect(&mut self, number: u32, index: usize, slot: SlotIndex) {
         if let Some(code) = self.next.get(index) {
             self.cache.expect(slot, Future::known(number, *code));
         }
@@ -133,11 +134,13 @@ impl Planner {
         first
     }
 
-    /// Assigns a slot to `key` of `table`, which is key `index` of mini-batch `number` (`at`).
+    /// Assigns a slot to `key` of `table`, which is key `index` of mini-batch `number`.
     fn fill(
         &mut self,
-        at: (u32, usize),
-        (key, table): (Key, u16),
+        number: u32,
+        index: usize,
+        key: Key,
+        table: u16,
         unit: &mut GroupUnit,
     ) -> Result<SlotIndex> {
         let placed = self.cache.place(key);
@@ -158,7 +161,7 @@ impl Planner {
         }
         self.count(placed.slot);
         unit.fills.push(Fill { key, slot: placed.slot, table, from_below: false });
-        self.expect(at, placed.slot);
+        self.expect(number, index, placed.slot);
         Ok(placed.slot)
     }
 }

@@ -139,7 +139,7 @@ fn tables_of_a_group_are_planned_as_one_list() {
 
 #[test]
 fn of_a_whole_table_only_rows_leave_that_do_not_exist() {
-    let mut planner = Planner::new(3, 2, PolicyKind::LruLfu).whole(true);
+    let mut planner = Planner::new(3, 2, PolicyKind::LruLfu).whole();
     let first = plan(&mut planner, 0, &[1, 2]);
     retire(&mut planner, &first);
     assert_eq!(planner.pinned(), 0);

@@ -70,11 +70,13 @@ impl Borrowed {
     /// Takes the rows that an owner lends among the rows `asked` of `request` in table `number`.
     pub(super) fn take(
         &mut self,
-        (number, table): (usize, &TableSpec),
+        number: usize,
+        table: &TableSpec,
         reader: &mut Reader<'_>,
-        (asked, request): (&[u32], &Request),
+        asked: &[u32],
+        request: &Request,
     ) -> Result<(), Malformed> {
-        self.count += self.tables[number].take(table, reader, (asked, request))?;
+        self.count += self.tables[number].take(table, reader, asked, request)?;
         Ok(())
     }
 
@@ -114,7 +116,8 @@ impl BorrowedTable {
         &mut self,
         table: &TableSpec,
         reader: &mut Reader<'_>,
-        (asked, request): (&[u32], &Request),
+        asked: &[u32],
+        request: &Request,
     ) -> Result<u64, Malformed> {
         let changes = marked::read(reader, asked.len())?;
         let mut begun = Vec::new();

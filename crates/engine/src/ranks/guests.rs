@@ -65,12 +65,13 @@ impl Guests {
             let mut of_rows = held.rows_mut();
             for (owner, (reader, sooner)) in readers.iter_mut().zip(&mut sooner).enumerate() {
                 let wrong = |why| Error::malformed(owner, why);
+                let asked = routes.of(owner);
                 if let Some((borrowed, tables)) = &mut borrowed {
-                    let asked = (routes.of(owner), &part.request);
-                    borrowed.take((number, &tables[number]), reader, asked).map_err(wrong)?;
+                    let table = &tables[number];
+                    borrowed.take(number, table, reader, asked, &part.request).map_err(wrong)?;
                 }
                 let here = borrowed.as_ref().map(|(borrowed, _)| borrowed.table(number));
-                let (asked, kept) = (routes.of(owner), routes.kept_by(owner, here));
+                let kept = routes.kept_by(owner, here);
                 let mut show = |rows: &[u32], weights: &[f32]| {
                     for (row, weights) in rows.iter().zip(weights.chunks_exact(width)) {
                         of_rows.row(*row as usize).copy_from_slice(weights);
@@ -79,7 +80,7 @@ impl Guests {
                 let kept = match sooner {
                     None => kept,
                     Some(sooner) => {
-                        let early = Early::read(sooner, (asked, width)).map_err(wrong)?;
+                        let early = Early::read(sooner, asked, width).map_err(wrong)?;
                         show(&early.rows, early.weights);
                         early.others(kept).map_err(wrong)?
                     }
@@ -107,7 +108,7 @@ struct Early<'a> {
 
 impl<'a> Early<'a> {
     /// Reads the early ones of the rows `asked`, with `width` weights each.
-    fn read(reader: &mut Reader<'a>, (asked, width): (&[u32], usize)) -> Result<Self, Malformed> {
+    fn read(reader: &mut Reader<'a>, asked: &[u32], width: usize) -> Result<Self, Malformed> {
         let early = marked::read(reader, asked.len())?;
         let rows = asked.iter().zip(early).filter(|(_, early)| *early).map(|(row, _)| *row);
         let rows: Vec<u32> = rows.collect();

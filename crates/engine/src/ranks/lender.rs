@@ -100,7 +100,7 @@ impl Lender {
             let ranks = batch.first().map_or(0, |parts| parts[number].askers.ends.len());
             let mut room = vec![self.room[number]; ranks];
             for (place, parts) in batch.iter_mut().enumerate() {
-                self.lend_in(table, (place, &mut parts[number]), &mut room);
+                self.lend_in(table, place, &mut parts[number], &mut room);
             }
         }
     }
@@ -128,12 +128,7 @@ impl Lender {
 
     /// Sets how each row of `part`, mini-batch `place`, is lent, if any is; `room` is what each
     /// rank has left.
-    fn lend_in(
-        &mut self,
-        table: &TableSpec,
-        (place, part): (usize, &mut Part),
-        room: &mut [usize],
-    ) {
+    fn lend_in(&mut self, table: &TableSpec, place: usize, part: &mut Part, room: &mut [usize]) {
         let mut loans = vec![Loan::None; part.request.distinct.len()];
         let mut back = vec![0; room.len()];
         let rows = part.request.distinct.iter().zip(&self.from[place]).zip(&mut loans);

@@ -55,7 +55,8 @@ impl Admissions {
         &mut self,
         table: &TableSpec,
         rows: &mut TableRows<'_>,
-        (steps, trains): (u64, bool),
+        steps: u64,
+        trains: bool,
     ) {
         self.refused.clear();
         self.absent.clear();

@@ -66,7 +66,7 @@ impl EmbeddingBags {
             share(held.rows_mut(), rows_of.below, &|mut places, numbers| match steps {
                 true => {
                     let keys = &rows_of.request.distinct;
-                    self.step_some((table, keys), &mut places, (numbers, visiting));
+                    self.step_some(table, keys, &mut places, numbers, visiting);
                 }
                 false => {
                     for (index, row) in numbers.iter().enumerate() {
@@ -82,9 +82,11 @@ impl EmbeddingBags {
     /// gradients.
     fn step_some(
         &self,
-        (table, keys): (&TableSpec, &[Key]),
+        table: &TableSpec,
+        keys: &[Key],
         places: &mut RowsMut<'_>,
-        (numbers, sums): (&[u32], Rows<'_>),
+        numbers: &[u32],
+        sums: Rows<'_>,
     ) {
         let (width, lanes, storage) = (table.weight_count(), table.model_lanes(), table.storage);
         let mut workspace = self.workspaces.take(Workspace::default);
@@ -93,10 +95,12 @@ impl EmbeddingBags {
             let room = &mut workspace.weights;
             for (index, number) in numbers.iter().enumerate() {
                 let sum = &sums.row(*number as usize)[..width];
-                let row = (&mut places.row(index)[..lanes], keys[*number as usize], self.steps);
+                let (model, key) = (&mut places.row(index)[..lanes], keys[*number as usize]);
                 match storage {
-                    Storage::F32 => step_row(table, Storage::F32, row, sum, room),
-                    other => step_row(table, other, row, sum, room),
+                    Storage::F32 => {
+                        step_row(table, Storage::F32, model, key, self.steps, sum, room);
+                    }
+                    other => step_row(table, other, model, key, self.steps, sum, room),
                 }
             }
         });

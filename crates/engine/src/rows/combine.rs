@@ -9,7 +9,7 @@ use stepwell_fabric::{Malformed, Message};
 use stepwell_mem::Occurrence;
 
 use super::blocks::Blocks;
-use super::sums::{RowGradients, SumsRoom};
+use super::sums::{RowGradients, SumsRoom, TableBags};
 use crate::Request;
 use crate::ranks::{Askers, Loan};
 use crate::request::BagsByRow;
@@ -104,7 +104,9 @@ impl<'a> Partials<'a> {
     pub(super) fn new(
         ranks: Vec<RankSums<'a>>,
         blocks: Blocks,
-        (asked, askers, request): (&'a BagsByRow, &Askers, &Request),
+        asked: &'a BagsByRow,
+        askers: &Askers,
+        request: &Request,
     ) -> Self {
         let firsts = |rank| {
             let own = blocks.of_rank(rank, ranks.len());
@@ -205,14 +207,18 @@ impl RowGradients for Combined<'_> {
 }
 
 /// Adds to `message` what the owner of `rows` of one table needs, in the format of
-/// [`RankSums::read`]: the sums of each of `bags` over the subtrees of `blocks`.
+/// [`RankSums::read`]: the sums of `width` weights over each row's bags of each subtree of blocks,
+/// and how often each row occurs if `tells_seen`.
 pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
     message: &mut Message,
-    (rows, width, tells_seen): (&[u32], usize, bool),
-    bags: &BagsByRow,
-    (blocks, fields): (Blocks, usize),
+    rows: &[u32],
+    width: usize,
+    tells_seen: bool,
+    of: &TableBags<'_>,
     mut sum: G,
 ) {
+    let TableBags { bags, blocks, .. } = *of;
+    let fields = of.fields.len();
     let ends: Vec<u32> =
         blocks.subtrees().map(|subtree| (blocks.start(subtree.end) * fields) as u32).collect();
     let of_subtrees = |row: u32| {

@@ -39,7 +39,8 @@ impl EmbeddingBags {
     pub(super) fn pool(
         &self,
         number: u32,
-        (parts, groups): (&[Part], &[Arc<Group>]),
+        parts: &[Part],
+        groups: &[Arc<Group>],
         trains: bool,
     ) -> Result<()> {
         let examples = parts.first().zip(self.columns.of_fields.first());
@@ -81,7 +82,7 @@ impl EmbeddingBags {
             table.occurrences.resize(table.request.distinct.len(), once);
             if self.weighs_occurrences {
                 for (row, seen) in table.occurrences.iter_mut().enumerate() {
-                    *seen = occurrence((bags.of(row), fields), labels);
+                    *seen = occurrence(bags.of(row), fields, labels);
                 }
             }
         }

@@ -58,7 +58,8 @@ pub(super) fn answer<'a>(
 
 /// Reads the rows that rank `rank` returns.
 pub(super) fn read_back<'a>(
-    (rows, table): (&TableRows<'_>, &TableSpec),
+    rows: &TableRows<'_>,
+    table: &TableSpec,
     rank: usize,
     reader: &mut Reader<'a>,
 ) -> Result<&'a [f32], Malformed> {
@@ -103,7 +104,7 @@ impl EmbeddingBags {
             if here.is_idle() {
                 continue;
             }
-            let bags = self.bags_of((table, rows.bags), gradients, blocks);
+            let bags = self.bags_of(table, rows.bags, gradients, blocks);
             let update =
                 BorrowedUpdate { embeddings: self, table: &self.tables[table], rows, bags, laps };
             update.show(here, number);
@@ -167,14 +168,16 @@ impl BorrowedUpdate<'_> {
         Arch::new().dispatch(|| {
             let Workspace { sums, weights } = &mut workspace;
             refill(weights, width);
-            let mut gradients = Sums::<WEIGHED>::new(&self.bags, (table.dim, width), sums);
+            let mut gradients = Sums::<WEIGHED>::new(&self.bags, table.dim, width, sums);
             for (place, number) in numbers.iter().enumerate() {
                 let (gradient, _) = gradients.of(*number as usize);
                 let key = self.rows.request.distinct[*number as usize];
-                let model = (&mut rows.row(place)[..lanes], key, embeddings.steps + 1);
+                let (model, step) = (&mut rows.row(place)[..lanes], embeddings.steps + 1);
                 match storage {
-                    Storage::F32 => step_row(table, Storage::F32, model, gradient, weights),
-                    other => step_row(table, other, model, gradient, weights),
+                    Storage::F32 => {
+                        step_row(table, Storage::F32, model, key, step, gradient, weights);
+                    }
+                    other => step_row(table, other, model, key, step, gradient, weights),
                 }
             }
         });
@@ -237,7 +240,7 @@ mod tests {
         let read = |lanes: &[f32]| {
             let mut message = Message::new();
             message.put(lanes);
-            read_back((&rows, &table), 1, &mut message.reader()).map(<[f32]>::to_vec)
+            read_back(&rows, &table, 1, &mut message.reader()).map(<[f32]>::to_vec)
         };
         let mut row = vec![0.0; table.row_lanes()];
         table.initial_row(Key(4), &mut row);

@@ -44,7 +44,7 @@ pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
-use crate::device::{PooledAt, RowsSent};
+use crate::device::{LanesRead, PooledAt, RowsSent};
 use crate::group::{devices_above, group_of};
 use crate::ranks::Loan;
 use crate::request::BagsByRow;
@@ -235,11 +235,14 @@ impl EmbeddingBags {
         let pooled = self.can_pool(parts, groups);
         let shows = self.witness.is_some();
         if let Some(devices) = devices_above(groups).filter(|_| shows || !pooled) {
-            below::bring(parts, groups, |table| devices.lanes_read((table, &self.tables), shows));
-            devices.fetch(parts, groups, &self.tables, (number, shows))?;
+            let read = if shows { LanesRead::All } else { LanesRead::Weights };
+            below::bring(parts, groups, |table| {
+                devices.lanes_read(table, &self.tables[table], read)
+            });
+            devices.fetch(parts, groups, &self.tables, number, read)?;
         }
         if pooled {
-            self.pool(number, (&*parts, groups), trains)?;
+            self.pool(number, parts, groups, trains)?;
         }
         self.is_open = trains;
         let mut tables = self.rows_in(parts, groups);
@@ -247,7 +250,7 @@ impl EmbeddingBags {
             self.tables.iter().zip(&mut tables).zip(&mut self.admissions)
         {
             if let Some(admissions) = admissions {
-                admissions.look(table, rows, (self.steps, trains));
+                admissions.look(table, rows, self.steps, trains);
             }
         }
         if trains {
@@ -337,8 +340,8 @@ impl EmbeddingBags {
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         let blocks = Blocks::new(examples, self.blocks);
         for (number, table) in rows.tables.iter_mut().enumerate() {
-            let bags = self.bags_of((number, table.bags), gradients, blocks);
-            self.update((number, rows.groups), table, RowsOf::Bags(bags), laps);
+            let bags = self.bags_of(number, table.bags, gradients, blocks);
+            self.update(number, rows.groups, table, RowsOf::Bags(bags), laps);
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
         self.send(rows)
@@ -354,13 +357,14 @@ impl EmbeddingBags {
             rows: of_table.rows(),
         });
         let sent: Vec<RowsSent<'_>> = sent.collect();
-        devices.send(&sent, &self.tables, (rows.number, self.steps))
+        devices.send(&sent, &self.tables, rows.number, self.steps)
     }
 
     /// The bags of table `number` by row, with the gradients of `blocks`.
     fn bags_of<'a>(
         &'a self,
-        (number, bags): (usize, &'a BagsByRow),
+        number: usize,
+        bags: &'a BagsByRow,
         gradients: Gradients<'a>,
         blocks: Blocks,
     ) -> TableBags<'a> {

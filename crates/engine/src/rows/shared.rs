@@ -112,13 +112,13 @@ impl EmbeddingBags {
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         messages.par_iter_mut().enumerate().for_each(|(owner, message)| {
             for (number, rows) in rows.tables.iter().enumerate() {
-                let bags = self.bags_of((number, rows.bags), gradients, blocks);
+                let bags = self.bags_of(number, rows.bags, gradients, blocks);
                 let borrowed = borrowed.map(|borrowed| borrowed.table(number));
                 let kept = routes[number].kept_by(owner, borrowed);
-                let of_owner = (&self.tables[number], &kept[..]);
+                let table = &self.tables[number];
                 match rows.request.is_weighed() {
-                    true => self.sum_rows::<true>(of_owner, &bags, message),
-                    false => self.sum_rows::<false>(of_owner, &bags, message),
+                    true => self.sum_rows::<true>(table, &kept, &bags, message),
+                    false => self.sum_rows::<false>(table, &kept, &bags, message),
                 }
                 if let Some(borrowed) = borrowed {
                     borrowed.give_back(routes[number].of(owner), message);
@@ -129,22 +129,22 @@ impl EmbeddingBags {
 
     fn sum_rows<const WEIGHED: bool>(
         &self,
-        (table, rows): (&TableSpec, &[u32]),
+        table: &TableSpec,
+        rows: &[u32],
         bags: &TableBags<'_>,
         message: &mut Message,
     ) {
         let tells_seen = Self::tells_seen(table, self.weighs_occurrences);
         let mut workspace = self.workspaces.take(Workspace::default);
-        let (width, fields) = (table.weight_count(), bags.fields.len());
+        let width = table.weight_count();
         Arch::new().dispatch(|| {
-            let mut sums = Sums::<WEIGHED>::new(bags, (table.dim, width), &mut workspace.sums);
+            let mut sums = Sums::<WEIGHED>::new(bags, table.dim, width, &mut workspace.sums);
             let sum = |range, place: &mut [f32]| {
                 let (sum, seen) = sums.gradient(range);
                 place.copy_from_slice(sum);
                 seen
             };
-            let rows = (rows, width, tells_seen);
-            combine::write(message, rows, bags.bags, (bags.blocks, fields), sum);
+            combine::write(message, rows, width, tells_seen, bags, sum);
         });
         self.workspaces.put_back(workspace);
     }
@@ -190,11 +190,11 @@ impl EmbeddingBags {
                 let sums = RankSums::read(reader, RowsSummed { rows, width, tells_seen }, own);
                 ranks.push(sums.map_err(wrong)?);
                 if self.lends {
-                    back.push(lent::read_back((table, spec), rank, reader).map_err(wrong)?);
+                    back.push(lent::read_back(table, spec, rank, reader).map_err(wrong)?);
                 }
             }
-            let asked = (table.bags, table.askers, table.request);
-            all.push(Partials::new(ranks, blocks, asked));
+            let TableRows { bags, askers, request, .. } = *table;
+            all.push(Partials::new(ranks, blocks, bags, askers, request));
         }
         for (rank, reader) in readers.into_iter().enumerate() {
             reader.end().map_err(|why| FabricError::malformed(rank, why))?;
@@ -202,7 +202,7 @@ impl EmbeddingBags {
         self.end_step(rows);
         lent::take_back(rows, count, &back);
         for (number, (table, partials)) in rows.tables.iter_mut().zip(&all).enumerate() {
-            self.update((number, rows.groups), table, RowsOf::Partials(partials), laps);
+            self.update(number, rows.groups, table, RowsOf::Partials(partials), laps);
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
         self.send(rows)
@@ -219,7 +219,8 @@ impl EmbeddingBags {
     /// Updates the rows of table `number`.
     pub(super) fn update(
         &self,
-        (number, groups): (usize, &[Arc<Group>]),
+        number: usize,
+        groups: &[Arc<Group>],
         table: &mut TableRows<'_>,
         gradients: RowsOf<'_>,
         laps: &dyn Laps,

@@ -95,7 +95,8 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
     #[inline(always)]
     pub(super) fn new(
         of: &'a TableBags<'a>,
-        (dim, width): (usize, usize),
+        dim: usize,
+        width: usize,
         room: &'a mut SumsRoom,
     ) -> Self {
         let sums = Self::of(BagGradients::new(of, dim), of.blocks, width, room);
@@ -183,12 +184,12 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         let mut of_wide = wide.first().copied().unwrap_or_default();
         let next = if let Ok(sum) = <&mut [f32; TILE]>::try_from(&mut *embedding) {
             let mut in_register = *sum;
-            let sums = (&mut in_register[..], &mut of_wide);
-            let next = gradients.add_each::<WEIGHED>(bags, end, sums, seen);
+            let sums = &mut in_register[..];
+            let next = gradients.add_each::<WEIGHED>(bags, end, sums, &mut of_wide, seen);
             *sum = in_register;
             next
         } else {
-            gradients.add_each::<WEIGHED>(bags, end, (embedding, &mut of_wide), seen)
+            gradients.add_each::<WEIGHED>(bags, end, embedding, &mut of_wide, seen)
         };
         wide.fill(of_wide);
         next
@@ -314,7 +315,8 @@ impl<'a> BagGradients<'a> {
         &self,
         bags: Range<usize>,
         end: u32,
-        (embedding, wide): (&mut [f32], &mut f32),
+        embedding: &mut [f32],
+        wide: &mut f32,
         seen: &mut Seen,
     ) -> usize {
         let mut at = bags.start;
@@ -347,7 +349,7 @@ impl Seen {
 }
 
 /// How a row with these `bags` occurs, with `fields` bags per example.
-pub(super) fn occurrence((bags, fields): (&[u32], usize), labels: &[f32]) -> Occurrence {
+pub(super) fn occurrence(bags: &[u32], fields: usize, labels: &[f32]) -> Occurrence {
     let (mut seen, fields) = (Seen::default(), Divisor::new(fields as u32));
     bags.iter().for_each(|bag| seen.meet(fields.quotient(*bag), labels));
     seen.occurrence

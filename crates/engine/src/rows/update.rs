@@ -119,7 +119,9 @@ impl Workspace {
 pub(super) fn step_row(
     table: &TableSpec,
     storage: Storage,
-    (model, key, step): (&mut [f32], Key, u64),
+    model: &mut [f32],
+    key: Key,
+    step: u64,
     gradient: &[f32],
     room: &mut Vec<f32>,
 ) {
@@ -181,7 +183,7 @@ impl Rows<'_> {
         let width = self.update.table.weight_count();
         match &self.update.gradients {
             RowsOf::Bags(bags) => {
-                self.run(storage, weights, Sums::<WEIGHED>::new(bags, (dim, width), sums));
+                self.run(storage, weights, Sums::<WEIGHED>::new(bags, dim, width, sums));
             }
             RowsOf::Partials(partials) => {
                 self.run(storage, weights, Combined::new(partials, width, sums));
@@ -212,8 +214,8 @@ impl Rows<'_> {
                 continue;
             }
             let (model, history) = rows.row(index).split_at_mut(lanes);
-            let row = (model, request.distinct[first + index], update.step);
-            step_row(table, storage, row, gradient, room);
+            let key = request.distinct[first + index];
+            step_row(table, storage, model, key, update.step, gradient, room);
             if admissions.is_some() {
                 let was = History::read(history);
                 admission::trained(was, update.step, occurrence).write(history);

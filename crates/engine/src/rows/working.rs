@@ -66,25 +66,26 @@ pub(super) struct TableRows<'a> {
 impl<'a> TableRows<'a> {
     /// The rows of `part` in `slab`.
     pub(super) fn new(part: &'a mut Part, slab: &'a Slab, table: &TableSpec) -> Self {
-        Self::of(part, slab, None, (table.weight_count(), table.storage))
+        Self::of(part, slab, None, table.weight_count(), table.storage)
     }
 
     /// The rows of `part` on devices, where they visit the host.
     pub(super) fn visiting(part: &'a mut Part, at: &'a Visited, table: &TableSpec) -> Self {
         let slots = &at.slots[..part.request.distinct.len()];
-        Self::of(part, &at.slab, Some(slots), (table.weight_count(), table.storage))
+        Self::of(part, &at.slab, Some(slots), table.weight_count(), table.storage)
     }
 
     /// The rows of `part` in the order of its request, in a slab of f32 weights.
     pub(super) fn of_guests(part: &'a mut Part, slab: &'a Slab) -> Self {
-        Self::of(part, slab, None, (slab.row_lanes(), Storage::F32))
+        Self::of(part, slab, None, slab.row_lanes(), Storage::F32)
     }
 
     fn of(
         part: &'a mut Part,
         slab: &'a Slab,
         slots: Option<&'a [SlotIndex]>,
-        (width, storage): (usize, Storage),
+        width: usize,
+        storage: Storage,
     ) -> Self {
         let rows = &mut part.rows;
         Self {

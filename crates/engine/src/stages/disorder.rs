@@ -27,7 +27,7 @@ impl Disorder {
             return self.stage.write(next);
         }
         if self.broken == Rule::PutBeforeForget {
-            self.stage.groups[next.0].staging.forget(&next.1);
+            self.stage.groups[next.group].staging.forget(&next.chunk);
         }
         self.late = Some(next);
         late.map_or(Ok(()), |late| self.stage.write(late))

@@ -102,10 +102,9 @@ impl Due {
         (self.writing, self.times.initial) = (true, false);
     }
 
-    /// Records that a unit retired; if it was `trained`, the model differs from the last
-    /// checkpoint.
-    pub(super) fn over(&mut self, trained: bool) {
-        self.trained |= trained;
+    /// Records that a unit was trained, so that the model differs from the last checkpoint.
+    pub(super) fn trained(&mut self) {
+        self.trained = true;
     }
 
     /// Records that a checkpoint was written.

@@ -7,7 +7,7 @@ use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
 use super::flow::{Cargo, Ready, Unit};
-use crate::device::Lifter;
+use crate::device::{Lifter, NextMove};
 use crate::{DeviceTier, Error, Group, Result};
 
 /// Stage `lift`: copies the rows of units up to their devices. A unit continues as soon as all
@@ -17,9 +17,8 @@ pub struct LiftStage<C, M> {
     tier: Arc<DeviceTier>,
     /// Lifters by device.
     lifters: Vec<Lifter>,
-    /// The current unit, its current list of rows (by group and device), and how many rows of that
-    /// list were sent.
-    at_hand: Option<(Unit<C>, (usize, usize))>,
+    /// The current unit, and its next row to send.
+    at_hand: Option<(Unit<C>, NextMove)>,
     ready: Option<Ready<C, M>>,
     /// The device whose upload buffers are full.
     waits_for: Option<usize>,
@@ -29,7 +28,8 @@ pub struct LiftStage<C, M> {
 
 impl<C: Cargo, M: Send> LiftStage<C, M> {
     pub(super) fn new(
-        (tier, groups): (&Arc<DeviceTier>, &[Arc<Group>]),
+        tier: &Arc<DeviceTier>,
+        groups: &[Arc<Group>],
         input: Receiver<Ready<C, M>>,
         output: Sender<Ready<C, M>>,
     ) -> Result<Self> {
@@ -48,21 +48,21 @@ impl<C: Cargo, M: Send> LiftStage<C, M> {
 
     /// Continues with the rows of `unit`; `Done` once all are sent. Changes in hash tables are left
     /// to the unit's first step.
-    fn lift(&mut self, unit: &mut Unit<C>, (list, sent): &mut (usize, usize)) -> Result<Progress> {
+    fn lift(&mut self, unit: &mut Unit<C>, next: &mut NextMove) -> Result<Progress> {
         let devices = self.lifters.len();
-        while let Some(of) = unit.above.units.get(*list) {
-            let rest = &of.fills[*sent..];
+        while let Some(of) = unit.above.units.get(next.list) {
+            let rest = &of.fills[next.row..];
             if rest.is_empty() {
-                (*list, *sent) = (*list + 1, 0);
+                next.next_list();
                 continue;
             }
-            let (group, device) = (*list / devices, *list % devices);
+            let (group, device) = (next.list / devices, next.list % devices);
             let lifter = &mut self.lifters[device];
-            if !lifter.has_room(false)? {
+            if !lifter.has_room()? {
                 self.waits_for = Some(device);
                 return Ok(Progress::Pending);
             }
-            *sent += lifter.send((group, &self.groups[group]), rest, unit.above.over)?;
+            next.row += lifter.send(group, &self.groups[group], rest, unit.above.over)?;
         }
         for (list, of) in unit.above.units.iter_mut().enumerate() {
             let changes = std::mem::take(&mut of.changes);
@@ -76,10 +76,10 @@ impl<C: Cargo, M: Send> LiftStage<C, M> {
         Ok(Progress::Done)
     }
 
-    fn lift_unit(&mut self, mut unit: Unit<C>, mut sent: (usize, usize)) -> Result<Progress> {
-        let progress = self.lift(&mut unit, &mut sent)?;
+    fn lift_unit(&mut self, mut unit: Unit<C>, mut next: NextMove) -> Result<Progress> {
+        let progress = self.lift(&mut unit, &mut next)?;
         if progress != Progress::Done {
-            self.at_hand = Some((unit, sent));
+            self.at_hand = Some((unit, next));
             return Ok(progress);
         }
         self.pass_on(Ready::Unit(unit))
@@ -114,11 +114,11 @@ impl<C: Cargo, M: Send> Stage for LiftStage<C, M> {
         if let Some(next) = self.ready.take() {
             return self.pass_on(next);
         }
-        if let Some((unit, sent)) = self.at_hand.take() {
-            return self.lift_unit(unit, sent);
+        if let Some((unit, next)) = self.at_hand.take() {
+            return self.lift_unit(unit, next);
         }
         match self.input.try_recv() {
-            Received::Item(Ready::Unit(unit)) => self.lift_unit(unit, (0, 0)),
+            Received::Item(Ready::Unit(unit)) => self.lift_unit(unit, NextMove::default()),
             Received::Item(next) => self.pass_on(next),
             Received::Empty => Ok(Progress::Blocked),
             Received::Closed => Ok(Progress::Done),
@@ -126,6 +126,6 @@ impl<C: Cargo, M: Send> Stage for LiftStage<C, M> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.waits_for.map_or(Ok(()), |device| self.lifters[device].has_room(true).map(drop))
+        self.waits_for.map_or(Ok(()), |device| self.lifters[device].wait_for_room())
     }
 }

@@ -6,7 +6,7 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 
 use super::flow::{Cargo, Pause, Ready, Unit};
-use crate::device::{AboveMoves, Lowerer};
+use crate::device::{AboveMoves, Lowerer, NextMove};
 use crate::{DeviceTier, Error, Group, Result};
 
 /// Stage `lower`: copies rows from devices down into their host slots.
@@ -15,18 +15,18 @@ pub struct LowerStage<C, M> {
     tier: Arc<DeviceTier>,
     /// Lowerers by device.
     lowerers: Vec<Lowerer>,
-    /// The current item, its current list of rows (by group and device), and how many rows of that
-    /// list were begun.
-    at_hand: Option<(Ready<C, M>, (usize, usize))>,
-    /// Rows to lower after the last item.
-    last: Option<(AboveMoves, (usize, usize))>,
+    /// The current item, and its next row to lower.
+    at_hand: Option<(Ready<C, M>, NextMove)>,
+    /// Rows to lower after the last item, and the next of these.
+    last: Option<(AboveMoves, NextMove)>,
     input: Receiver<Ready<C, M>>,
     output: Sender<Ready<C, M>>,
 }
 
 impl<C: Cargo, M: Send> LowerStage<C, M> {
     pub(super) fn new(
-        (tier, groups): (&Arc<DeviceTier>, &[Arc<Group>]),
+        tier: &Arc<DeviceTier>,
+        groups: &[Arc<Group>],
         input: Receiver<Ready<C, M>>,
         output: Sender<Ready<C, M>>,
     ) -> Result<Self> {
@@ -43,31 +43,27 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
     }
 
     /// Continues with rows that leave devices; `Done` once all are in their host slots.
-    fn lower(
-        &mut self,
-        moves: &AboveMoves,
-        (list, begun): &mut (usize, usize),
-    ) -> Result<Progress> {
+    fn lower(&mut self, moves: &AboveMoves, next: &mut NextMove) -> Result<Progress> {
         let devices = self.tier.len();
         let mut any = false;
-        while let Some(unit) = moves.units.get(*list) {
-            let rest = &unit.victims[*begun..];
+        while let Some(unit) = moves.units.get(next.list) {
+            let rest = &unit.victims[next.row..];
             if rest.is_empty() {
-                (*list, *begun) = (*list + 1, 0);
+                next.next_list();
                 continue;
             }
-            let (group, device) = (*list / devices, *list % devices);
+            let (group, device) = (next.list / devices, next.list % devices);
             let count = self.lowerers[device].begin(group, rest, moves.over)?;
             if count == 0 {
                 break;
             }
-            *begun += count;
+            next.row += count;
             any = true;
         }
         for lowerer in &mut self.lowerers {
-            any |= lowerer.advance(&self.groups, false)?;
+            any |= lowerer.advance(&self.groups)?;
         }
-        let is_over = *list == moves.units.len() && self.lowerers.iter().all(Lowerer::is_idle);
+        let is_over = next.list == moves.units.len() && self.lowerers.iter().all(Lowerer::is_idle);
         Ok(match (is_over, any) {
             (true, _) => Progress::Done,
             (false, true) => Progress::Progressed,
@@ -75,21 +71,21 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
         })
     }
 
-    fn lower_at_hand(&mut self, next: Ready<C, M>, mut begun: (usize, usize)) -> Result<Progress> {
-        let progress = match &next {
+    fn lower_at_hand(&mut self, item: Ready<C, M>, mut next: NextMove) -> Result<Progress> {
+        let progress = match &item {
             Ready::Unit(Unit { above, .. }) | Ready::Checkpoint(Pause { above, .. }) => {
-                self.lower(above, &mut begun)?
+                self.lower(above, &mut next)?
             }
             Ready::Mark(_) => Progress::Done,
         };
         if progress != Progress::Done {
-            self.at_hand = Some((next, begun));
+            self.at_hand = Some((item, next));
             return Ok(progress);
         }
-        match self.output.try_send(next) {
+        match self.output.try_send(item) {
             Ok(()) => Ok(Progress::Progressed),
-            Err(Refused::Full(next)) => {
-                self.at_hand = Some((next, begun));
+            Err(Refused::Full(item)) => {
+                self.at_hand = Some((item, next));
                 Ok(Progress::Blocked)
             }
             Err(Refused::Closed(_)) => Ok(Progress::Done),
@@ -98,11 +94,11 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
 
     /// Lowers the rows left on devices at the end.
     fn lower_last(&mut self) -> Result<Progress> {
-        let (moves, mut begun) =
-            self.last.take().unwrap_or_else(|| (self.tier.take_left(), (0, 0)));
-        let progress = self.lower(&moves, &mut begun)?;
+        let (moves, mut next) =
+            self.last.take().unwrap_or_else(|| (self.tier.take_left(), NextMove::default()));
+        let progress = self.lower(&moves, &mut next)?;
         if progress != Progress::Done {
-            self.last = Some((moves, begun));
+            self.last = Some((moves, next));
         }
         Ok(progress)
     }
@@ -121,11 +117,11 @@ impl<C: Cargo, M: Send> Stage for LowerStage<C, M> {
     }
 
     fn poll(&mut self) -> Result<Progress> {
-        if let Some((next, begun)) = self.at_hand.take() {
-            return self.lower_at_hand(next, begun);
+        if let Some((item, next)) = self.at_hand.take() {
+            return self.lower_at_hand(item, next);
         }
         match self.input.try_recv() {
-            Received::Item(next) => self.lower_at_hand(next, (0, 0)),
+            Received::Item(item) => self.lower_at_hand(item, NextMove::default()),
             Received::Empty => Ok(Progress::Blocked),
             Received::Closed => self.lower_last(),
         }
@@ -133,6 +129,6 @@ impl<C: Cargo, M: Send> Stage for LowerStage<C, M> {
 
     fn wait(&mut self) -> Result<()> {
         let busy = self.lowerers.iter_mut().find(|lowerer| !lowerer.is_idle());
-        busy.map_or(Ok(()), |lowerer| lowerer.advance(&self.groups, true).map(drop))
+        busy.map_or(Ok(()), |lowerer| lowerer.wait(&self.groups))
     }
 }

@@ -165,8 +165,8 @@ pub fn stages<C: Cargo, M: Send>(
     let (pull_input, ready, above) = match above {
         None => (planned_out, ready, None),
         Some((tier, (lowered_in, lowered), (lifted_in, lifted))) => {
-            let lower = LowerStage::new((tier, groups), planned_out, lowered_in)?;
-            let lift = LiftStage::new((tier, groups), ready, lifted_in)?;
+            let lower = LowerStage::new(tier, groups, planned_out, lowered_in)?;
+            let lift = LiftStage::new(tier, groups, ready, lifted_in)?;
             (lowered, lifted, Some((lower, lift)))
         }
     };

@@ -279,7 +279,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                 Fit::Now => {}
             }
             if let Some(above) = &mut self.above {
-                now &= above.fits((number, group), mini);
+                now &= above.fits(number, group, mini);
             }
         }
         Ok(now)

@@ -76,7 +76,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
             let (group, down) = (*staged, &self.down);
             let progress = self.pullers[group].stage(victims, |chunk| {
                 // The queue has room for every chunk of the pool.
-                let sent = down.try_send((group, chunk));
+                let sent = down.try_send(Down { group, chunk });
                 assert!(!matches!(sent, Err(Refused::Full(_))), "more chunks than the pool has");
             });
             if progress != Progress::Done {
@@ -136,7 +136,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         for ((puller, part), mut pull) in self.pullers.iter_mut().zip(&mut unit.moves).zip(pulls) {
             while !pull.is_done() {
                 if !puller.step(&mut pull, &mut part.fills)? {
-                    puller.advance(true)?;
+                    puller.wait()?;
                 }
             }
         }
@@ -201,7 +201,7 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
             }
         }
         // The disk first, as it takes longest.
-        self.pullers.iter_mut().try_for_each(|puller| puller.advance(false))?;
+        self.pullers.iter_mut().try_for_each(Puller::advance)?;
         if self.pulling.len() < UNITS_PULLED && self.advance()? {
             return Ok(Progress::Progressed);
         }
@@ -233,7 +233,7 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
     fn wait(&mut self) -> Result<()> {
         for Pulling { pulls, .. } in &self.pulling {
             if let Some(group) = pulls.iter().position(|pull| !pull.is_done()) {
-                return self.pullers[group].advance(true);
+                return self.pullers[group].wait();
             }
         }
         Ok(())

@@ -35,8 +35,8 @@ pub(super) fn too_large<C: Cargo>(
         slots: group.slab.slots(),
         row_bytes: bytes / rows.max(1) as u64,
         memory: group.memory_settings(),
-        needed: scaled(bytes, (planners, groups), (planner, group)),
-        needed_most: scaled(most, (planners, groups), (planner, group)),
+        needed: scaled(bytes, planners, groups, planner, group),
+        needed_most: scaled(most, planners, groups, planner, group),
     }
 }
 
@@ -44,8 +44,10 @@ pub(super) fn too_large<C: Cargo>(
 /// current division.
 fn scaled(
     bytes: u64,
-    (planners, groups): (&[Planner], &[Arc<Group>]),
-    (planner, group): (&Planner, &Group),
+    planners: &[Planner],
+    groups: &[Arc<Group>],
+    planner: &Planner,
+    group: &Group,
 ) -> u64 {
     if group.is_given() || groups.len() == 1 {
         return bytes;

@@ -7,8 +7,12 @@ use stepwell_base::stage::{Progress, Stage};
 
 use crate::{Error, Group, Result, StagedRows};
 
-/// A staged chunk and the number of its table group.
-pub(super) type Down = (usize, Arc<StagedRows>);
+/// A staged chunk of a table group.
+pub(super) struct Down {
+    /// Number of the group.
+    pub(super) group: usize,
+    pub(super) chunk: Arc<StagedRows>,
+}
 
 /// Stage `write`: puts staged chunks into the store.
 pub(super) struct WriteStage {
@@ -23,7 +27,7 @@ impl WriteStage {
         Self { groups: groups.to_vec(), input, events }
     }
 
-    pub(super) fn write(&self, (group, chunk): Down) -> Result<()> {
+    pub(super) fn write(&self, Down { group, chunk }: Down) -> Result<()> {
         self.groups[group].write_back(chunk)?;
         self.events.notify();
         Ok(())

@@ -153,8 +153,13 @@ impl TierPlan {
         let mut plan = Self { groups: Vec::new(), options, loads: loads.to_vec() };
         for members in groups {
             let sum = |of: &[u64]| members.tables.iter().map(|table| of[*table]).sum();
-            let budget = [&memory, &index, &cached, &harvest].map(|of| sum(of));
-            plan.groups.push(plan.group(tables, members, (budget, groups.len()))?);
+            let budget = GroupBudget {
+                memory: sum(&memory),
+                index: sum(&index),
+                page_cache: sum(&cached),
+                harvest: sum(&harvest),
+            };
+            plan.groups.push(plan.group(tables, members, budget, groups.len())?);
         }
         plan.check_index_shares()?;
         plan.check_stores()?;
@@ -204,7 +209,8 @@ impl TierPlan {
         &self,
         tables: &[TableSpec],
         members: &GroupTables,
-        ([memory, index_bytes_max, cached_bytes, harvest], groups): ([u64; 4], usize),
+        GroupBudget { memory, index, page_cache, harvest }: GroupBudget,
+        groups: usize,
     ) -> Result<GroupPlan> {
         let spec = &tables[members.tables[0]];
         let names = members.tables.iter().map(|table| tables[*table].name.as_str());
@@ -244,8 +250,8 @@ impl TierPlan {
             },
             store: StoreOptions {
                 segment_bytes: options.segment.0,
-                index_bytes_max,
-                cached_bytes,
+                index_bytes_max: index,
+                cached_bytes: page_cache,
                 space_max: options.space,
                 ..StoreOptions::new(spec.id.0, spec.row_bytes())
             },
@@ -303,6 +309,15 @@ impl TierPlan {
         let rest = (u128::from(bytes) * all).div_ceil(own.max(1));
         of_all.saturating_add(u64::try_from(rest).unwrap_or(u64::MAX))
     }
+}
+
+/// Bytes that a table group gets of what all tables have.
+#[derive(Clone, Copy, Debug)]
+struct GroupBudget {
+    memory: u64,
+    index: u64,
+    page_cache: u64,
+    harvest: u64,
 }
 
 impl TierOptions {

@@ -127,14 +127,14 @@ impl TierPlan {
                         let stores = checkpoint.manifests_of_group(there).unwrap_or_default();
                         let rows = stores.iter().map(|store| store.rows).sum::<u64>() / ranks;
                         let bytes_for = |rows| plan.store.index_bytes_for(rows);
-                        index_of_all(error, (&plan.names, whole), rows, bytes_for)
+                        index_of_all(error, &plan.names, whole, rows, bytes_for)
                     }
                     other => other,
                 })?,
         };
         let staging = Staging::new(plan.spec.row_lanes(), plan.chunk_rows, plan.chunks);
-        let of = (tables, plan.members.clone());
-        let group = Group::of(of, plan.slots, Arc::new(store), staging)?;
+        let (members, store) = (plan.members.clone(), Arc::new(store));
+        let group = Group::of(tables, members, plan.slots, store, staging)?;
         let mut group = group.harvesting(plan.harvest);
         (group.rules, group.index.of_all) = (rules, whole);
         if let Some(devices) = devices {
@@ -148,9 +148,9 @@ impl TierPlan {
         let options = &self.options;
         let keeps = rules.hold(Rule::KeepWhole);
         let planner = |group: &GroupPlan| {
-            Planner::new(group.slots, options.horizon, options.policy)
-                .whole(group.members.whole && keeps)
-                .with_rules(rules)
+            let planner = Planner::new(group.slots, options.horizon, options.policy);
+            let planner = planner.with_rules(rules);
+            if group.members.whole && keeps { planner.whole() } else { planner }
         };
         self.groups.iter().map(planner).collect()
     }

@@ -51,9 +51,9 @@ fn open(tables: [Table; 3], lookahead: usize) -> (Hierarchy<One>, EmbeddingBags)
         let options = StoreOptions { compaction: Compaction::Inline, ..StoreOptions::new(0, 8) };
         let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
         let store = Arc::new(Store::create(disk, options).unwrap());
-        let group = Group::of((&specs, group), slots, store, Staging::new(2, 4, 3)).unwrap();
+        let group = Group::of(&specs, group, slots, store, Staging::new(2, 4, 3)).unwrap();
         let planner = Planner::new(slots, lookahead + 2, PolicyKind::default());
-        let planner = planner.whole(group.is_whole());
+        let planner = if group.is_whole() { planner.whole() } else { planner };
         (Arc::new(group), planner)
     });
     let (groups, planners): (Vec<_>, Vec<_>) = made.unzip();

@@ -52,12 +52,13 @@ impl Index {
     pub(crate) fn seek(
         &self,
         seek: &mut Seek,
-        (keys, at): (impl Fn(usize) -> Option<Key>, usize),
+        at: usize,
+        keys: impl Fn(usize) -> Option<Key>,
         key_in: impl Fn(SlotIndex) -> Key,
         ask: impl Fn(SlotIndex),
     ) -> Option<SlotIndex> {
         if seek.used != self.used {
-            self.find_homes(seek, (&keys, at));
+            self.find_homes(seek, at, &keys);
         }
         while seek.asked + BURST <= at + RING {
             self.ask_for_more(seek, &keys, &ask);
@@ -98,7 +99,7 @@ impl Index {
     /// Recomputes the homes of keys that were prefetched and not looked up, as another number of
     /// buckets is in use.
     #[cold]
-    fn find_homes(&self, seek: &mut Seek, (keys, at): (impl Fn(usize) -> Option<Key>, usize)) {
+    fn find_homes(&self, seek: &mut Seek, at: usize, keys: impl Fn(usize) -> Option<Key>) {
         seek.used = self.used;
         for number in at..seek.known {
             if let Some(key) = keys(number) {

@@ -7,7 +7,7 @@ use super::exchange::firsts;
 use super::{PoolAsked, Pooled};
 use crate::device::describe::{describe, rounding, storage};
 use crate::device::tier::{DeviceTier, OneDevice, SlabAt};
-use crate::device::visit::{Told, Visit, Visitor, counts};
+use crate::device::visit::{SentTables, Visit, Visitor, counts};
 use crate::request::BagsByRow;
 use crate::rows::Blocks;
 use crate::{Request, Result, TableSpec};
@@ -78,12 +78,7 @@ impl Laid {
 
     /// Appends the bag ends of `own` blocks, with `fields` bags per example, counted from the first
     /// occurrence there; bags of padding between blocks are empty.
-    fn ends(
-        &self,
-        words: &mut Words<'_>,
-        own: Blocks,
-        (fields, request): (usize, &Request),
-    ) -> u32 {
+    fn ends(&self, words: &mut Words<'_>, own: Blocks, fields: usize, request: &Request) -> u32 {
         let first = words.end as u32;
         let start = own.place().start;
         let before = request.occurrences_before(start * fields) as u32;
@@ -139,21 +134,24 @@ impl DeviceTier {
         &self,
         visitor: &mut Visitor,
         device: usize,
-        (visits, places, laid): (&[Vec<Visit<'_>>], &Places, &Laid),
+        visits: &[Vec<Visit<'_>>],
+        places: &Places,
+        laid: &Laid,
         asked: &PoolAsked<'_>,
     ) -> Result<()> {
         let (one, own) = (&self.devices[device], &visits[device]);
-        visitor.begin((self, device), asked.parts)?;
+        visitor.begin(self, device, asked.parts)?;
         let sizes = self.pool_sizes();
         let (slots, _) = Visit::end(own);
         let Visitor { lists_host, tables_host, pool: Some(room), .. } = &mut *visitor else {
             panic!("this device does not pool")
         };
         let lists = lists_host.len();
-        let mut words = Words { words: lists_host.write(lists)?, end: slots };
+        let words = Words { words: lists_host.write(lists)?, end: slots };
+        let mut listing = Listing { words, laid, asked };
         let mut described = Vec::new();
         if let Some(step) = asked.step {
-            described = self.describe_all((one, own), &mut words, (laid, step), asked);
+            described = listing.describe_all(one, own, step);
         }
         let pools = room.pools_host.write(asked.tables.len())?;
         if device < sizes.devices {
@@ -164,15 +162,15 @@ impl DeviceTier {
                     true => Rows::In(visit.slots, one.slabs[visit.group]),
                     false => Rows::At(places.unit, &places.of_tables[table]),
                 };
-                *pool = pool_table(&mut words, (table, at), (laid, blocks), asked);
+                *pool = listing.pool_table(table, at, blocks);
             }
         }
-        let end = words.end;
+        let end = listing.words.end;
         room.words = end;
         let items: u32 = described.iter().map(|table| table.items() as u32).sum();
         room.pooled = asked.step.map(|_| Pooled {
             number: asked.number,
-            told: Told {
+            tables: SentTables {
                 words: end,
                 tables: described.len(),
                 items,
@@ -197,15 +195,19 @@ impl DeviceTier {
         self.copied_up(sent);
         Ok(())
     }
+}
 
-    /// Describes all tables whose rows a device updates, in order.
-    fn describe_all(
-        &self,
-        (one, own): (&OneDevice, &[Visit<'_>]),
-        words: &mut Words<'_>,
-        (laid, step): (&Laid, u64),
-        asked: &PoolAsked<'_>,
-    ) -> Vec<UpdateTable> {
+/// The lists of a mini-batch for one device, under construction.
+struct Listing<'a> {
+    words: Words<'a>,
+    laid: &'a Laid,
+    asked: &'a PoolAsked<'a>,
+}
+
+impl Listing<'_> {
+    /// Describes all tables whose rows a device updates in step `step`, in order.
+    fn describe_all(&mut self, one: &OneDevice, own: &[Visit<'_>], step: u64) -> Vec<UpdateTable> {
+        let Self { laid, asked, .. } = *self;
         let blocks = laid.blocks.count();
         let block_ends = (1..=blocks).map(|block| (block * laid.slot_rows) as u32);
         let mut first_item = 0;
@@ -215,20 +217,81 @@ impl DeviceTier {
             let mut table = describe(spec, one.slabs[visit.group], visit.on.slots.len());
             table.slots = visit.slots as u32;
             if spec.storage != Storage::F32 {
-                words.make_even();
-                table.rounding = words.put(rounding(spec, &visit.on.keys, step));
+                self.words.make_even();
+                table.rounding = self.words.put(rounding(spec, &visit.on.keys, step));
             }
             let fields = &asked.columns.of_fields[number];
             table.fields = fields.len() as u32;
-            table.columns = words.put(fields.iter().map(|field| field.column as u32));
-            table.block_ends = words.put(block_ends.clone());
+            table.columns = self.words.put(fields.iter().map(|field| field.column as u32));
+            table.block_ends = self.words.put(block_ends.clone());
             table.blocks = blocks as u32;
-            put_bags(words, &mut table, (laid, &part.rows.bags, &visit.on.rows));
+            self.put_bags(&mut table, &part.rows.bags, &visit.on.rows);
             table.first_item = first_item;
             first_item += table.items() as u32;
             table
         });
         described.collect()
+    }
+
+    /// Describes table `table`, whose bags in `own` blocks are pooled.
+    fn pool_table(&mut self, table: usize, rows: Rows<'_>, own: Blocks) -> PoolTable {
+        let Self { words, laid, asked } = self;
+        let (spec, request): (&TableSpec, &Request) =
+            (&asked.tables[table], &asked.parts[table].request);
+        let fields = asked.columns.of_fields[table].len();
+        let (slots, at) = match rows {
+            Rows::In(slots, at) => (slots as u32, (at.first_lane as u64, at.row_lanes as u32)),
+            Rows::At(unit, places) => (words.copy(places), (0, unit as u32)),
+        };
+        let place = own.place();
+        let occurrences = request.occurrences_before(place.start * fields)
+            ..request.occurrences_before(place.end * fields);
+        let factors = match request.is_weighed() {
+            true => &request.factors[occurrences.clone()],
+            false => &[],
+        };
+        PoolTable {
+            slab: at.0,
+            row_lanes: at.1,
+            slots,
+            occurrence_rows: words.copy(&request.occurrence_rows[occurrences]),
+            ends: laid.ends(words, own, fields, request),
+            factors: words.factors(factors),
+            fields: fields as u32,
+            dim: spec.dim as u32,
+            wide: spec.wide as u32,
+            storage: storage(spec.storage),
+            padding: 0,
+        }
+    }
+
+    /// Appends the bags of the rows with these numbers.
+    fn put_bags(&mut self, table: &mut UpdateTable, bags: &BagsByRow, rows: &[u32]) {
+        let Self { words, laid, .. } = self;
+        let mut end = 0;
+        let count = |row: &u32| bags.range(*row as usize).len() as u32;
+        table.bag_ends = words.put(rows.iter().map(|row| {
+            end += count(row);
+            end
+        }));
+        let frequent = rows.iter().zip(0..).filter(|(row, _)| count(row) > FREQUENT_BAGS);
+        table.frequent = words.put(frequent.map(|(_, index)| index));
+        table.frequent_rows = words.end as u32 - table.frequent;
+        table.bags = words.end as u32;
+        if rows.len() == bags.ends.len() {
+            laid.bags(words, table.fields, &bags.bags);
+            table.bag_factors = words.factors(&bags.factors);
+            return;
+        }
+        for row in rows {
+            laid.bags(words, table.fields, bags.of(*row as usize));
+        }
+        if !bags.factors.is_empty() {
+            table.bag_factors = words.end as u32;
+            for row in rows {
+                words.factors(&bags.factors[bags.range(*row as usize)]);
+            }
+        }
     }
 }
 
@@ -242,72 +305,4 @@ enum Rows<'a> {
 fn visit_of<'a, 'b>(visits: &'a [Visit<'b>], table: usize) -> &'a Visit<'b> {
     let visit = visits.iter().find(|visit| visit.table == table);
     visit.unwrap_or_else(|| panic!("table {table} is not on this device"))
-}
-
-/// Describes table `table`, whose bags in `own` blocks are pooled.
-fn pool_table(
-    words: &mut Words<'_>,
-    (table, rows): (usize, Rows<'_>),
-    (laid, own): (&Laid, Blocks),
-    asked: &PoolAsked<'_>,
-) -> PoolTable {
-    let (spec, request): (&TableSpec, &Request) =
-        (&asked.tables[table], &asked.parts[table].request);
-    let fields = asked.columns.of_fields[table].len();
-    let (slots, at) = match rows {
-        Rows::In(slots, at) => (slots as u32, (at.first_lane as u64, at.row_lanes as u32)),
-        Rows::At(unit, places) => (words.copy(places), (0, unit as u32)),
-    };
-    let place = own.place();
-    let occurrences = request.occurrences_before(place.start * fields)
-        ..request.occurrences_before(place.end * fields);
-    let factors = match request.is_weighed() {
-        true => &request.factors[occurrences.clone()],
-        false => &[],
-    };
-    PoolTable {
-        slab: at.0,
-        row_lanes: at.1,
-        slots,
-        occurrence_rows: words.copy(&request.occurrence_rows[occurrences]),
-        ends: laid.ends(words, own, (fields, request)),
-        factors: words.factors(factors),
-        fields: fields as u32,
-        dim: spec.dim as u32,
-        wide: spec.wide as u32,
-        storage: storage(spec.storage),
-        padding: 0,
-    }
-}
-
-/// Appends the bags of the rows with these numbers.
-fn put_bags(
-    words: &mut Words<'_>,
-    table: &mut UpdateTable,
-    (laid, bags, rows): (&Laid, &BagsByRow, &[u32]),
-) {
-    let mut end = 0;
-    let count = |row: &u32| bags.range(*row as usize).len() as u32;
-    table.bag_ends = words.put(rows.iter().map(|row| {
-        end += count(row);
-        end
-    }));
-    let frequent = rows.iter().zip(0..).filter(|(row, _)| count(row) > FREQUENT_BAGS);
-    table.frequent = words.put(frequent.map(|(_, index)| index));
-    table.frequent_rows = words.end as u32 - table.frequent;
-    table.bags = words.end as u32;
-    if rows.len() == bags.ends.len() {
-        laid.bags(words, table.fields, &bags.bags);
-        table.bag_factors = words.factors(&bags.factors);
-        return;
-    }
-    for row in rows {
-        laid.bags(words, table.fields, bags.of(*row as usize));
-    }
-    if !bags.factors.is_empty() {
-        table.bag_factors = words.end as u32;
-        for row in rows {
-            words.factors(&bags.factors[bags.range(*row as usize)]);
-        }
-    }
 }

@@ -36,7 +36,7 @@ pub(super) use self::room::PoolRoom;
 pub use self::sizes::PoolShape;
 pub(super) use self::sizes::PoolSizes;
 use super::tier::{DeviceTier, OneDevice};
-use super::visit::{Told, Visit, Visitor};
+use super::visit::{LanesRead, SentTables, Visit, Visitor};
 use crate::rows::{Blocks, Columns};
 use crate::{Group, Part, Result, TableSpec};
 
@@ -78,7 +78,7 @@ pub(crate) struct PoolAsked<'a> {
 #[derive(Debug)]
 pub(super) struct Pooled {
     number: u32,
-    told: Told,
+    tables: SentTables,
     /// The rows that the device updates.
     rows: Vec<RowsAt>,
     /// Number of rows of gradients that its bags refer to.
@@ -97,23 +97,26 @@ impl DeviceTier {
     /// If a device fails.
     pub(crate) fn pool(&self, asked: &PoolAsked<'_>) -> Result<()> {
         let visits: Vec<Vec<Visit<'_>>> = (0..self.len())
-            .map(|device| self.visits(asked.parts, asked.groups, asked.tables, (device, false)))
+            .map(|device| {
+                let PoolAsked { parts, groups, tables, .. } = *asked;
+                self.visits(parts, groups, tables, device, LanesRead::Weights)
+            })
             .collect();
         let mut visitors: Vec<_> = self.devices.iter().map(OneDevice::visitor).collect();
         let places = self.places(&visits, asked);
         let laid = Laid::new(asked.blocks, self.pool_sizes().slot_rows);
         for (device, visitor) in visitors.iter_mut().enumerate() {
-            self.list_all(visitor, device, (&visits, &places, &laid), asked)?;
+            self.list_all(visitor, device, &visits, &places, &laid, asked)?;
         }
         if !self.is_alone() {
             self.read_for_others(&visitors, &visits)?;
         }
         for (device, at) in asked.at.iter().enumerate() {
-            self.pool_on(&visitors, device, (at, &visits), asked)?;
+            self.pool_on(&visitors, device, at, &visits, asked)?;
         }
         self.pooled_one();
         for ((one, visitor), visits) in self.devices.iter().zip(&mut visitors).zip(&visits) {
-            visitor.check_found(self, (one, visits))?;
+            visitor.check_found(self, one, visits)?;
         }
         Ok(())
     }
@@ -128,7 +131,8 @@ impl DeviceTier {
         &self,
         visitors: &[MutexGuard<'_, Visitor>],
         device: usize,
-        (at, visits): (&PooledAt, &[Vec<Visit<'_>>]),
+        at: &PooledAt,
+        visits: &[Vec<Visit<'_>>],
         asked: &PoolAsked<'_>,
     ) -> Result<()> {
         let (one, visitor) = (&self.devices[device], &visitors[device]);
@@ -185,7 +189,7 @@ impl DeviceTier {
             if !self.is_alone() {
                 self.gather_gradients(&visitor, at)?;
             }
-            self.update_on(one, &visitor, (&at[0], &pooled))?;
+            self.update_on(one, &visitor, &at[0], &pooled)?;
             visitor.stream.record(&visitor.sent)?;
             one.step_is_over(number, &visitor.stream)?;
         }
@@ -196,14 +200,15 @@ impl DeviceTier {
         &self,
         one: &OneDevice,
         visitor: &Visitor,
-        (at, pooled): (&PooledAt, &Pooled),
+        at: &PooledAt,
+        pooled: &Pooled,
     ) -> Result<()> {
         let (room, columns) = (visitor.pool(), self.pool_sizes().columns());
         let (d_x, d_first_order) = match self.is_alone() {
             true => (&at.d_x, &at.d_first_order),
             false => (&room.d_x, &room.d_first_order),
         };
-        let Pooled { told, rows, examples, .. } = pooled;
+        let Pooled { tables, rows, examples, .. } = pooled;
         let gradients = || {
             vec![
                 Arg::first(d_x, examples * columns),
@@ -212,7 +217,7 @@ impl DeviceTier {
                 Arg::u32(*examples as u32),
             ]
         };
-        visitor.update(one, (*told, &|| rows.clone()), ("rows_update", &gradients))
+        visitor.update(one, *tables, &|| rows.clone(), "rows_update", &gradients)
     }
 
     /// Whether updates were queued for all rows that devices pooled for training.

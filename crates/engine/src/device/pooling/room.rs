@@ -29,7 +29,8 @@ pub(in crate::device) struct PoolRoom {
 
 impl PoolRoom {
     pub(in crate::device) fn new(
-        (device, stream): (&Device, &Stream),
+        device: &Device,
+        stream: &Stream,
         tables: usize,
         sizes: &PoolSizes,
     ) -> Result<Self> {

@@ -44,8 +44,11 @@ impl PoolSizes {
     /// each table in a mini-batch, and `lanes` lanes of all these rows.
     pub(in crate::device) fn new(
         shape: PoolShape<'_>,
-        (tables, devices): (&[TableSpec], usize),
-        (rows, lanes, ids): (&[usize], usize, &[usize]),
+        tables: &[TableSpec],
+        devices: usize,
+        rows: &[usize],
+        lanes: usize,
+        ids: &[usize],
     ) -> Self {
         let several = usize::from(devices > 1);
         let own_rows = shape.slots * shape.slot_rows;

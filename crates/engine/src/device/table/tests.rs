@@ -45,13 +45,13 @@ impl One {
         let lists = device.buffer(plan.list_words(), "lists")?;
         let lists_host = device.pinned(plan.list_words(), "lists")?;
         for group in 0..SLOTS.len() {
-            tables.change((&stream, &lists), (group, &TableChanges::all_leave()))?;
+            tables.change(&stream, &lists, group, &TableChanges::all_leave())?;
         }
         Ok(Self { machine, stream, lists, lists_host, tables })
     }
 
     fn change(&mut self, group: usize, changes: &TableChanges) -> Result<usize> {
-        self.tables.change((&self.stream, &self.lists), (group, changes))
+        self.tables.change(&self.stream, &self.lists, group, changes)
     }
 
     /// Looks up the slots of `keys` in the table of group `group`.
@@ -59,7 +59,7 @@ impl One {
         let mut counts = [0; SLOTS.len()];
         counts[group] = keys.len();
         let keys = keys.iter().copied();
-        let words = self.tables.find((&self.stream, &self.lists), keys, &counts)?;
+        let words = self.tables.find(&self.stream, &self.lists, keys, &counts)?;
         self.stream.down((&self.lists, 0..words / 2), (&self.lists_host, 0))?;
         self.stream.finish()?;
         self.tables.check(&self.machine.devices()[0].about().name)?;

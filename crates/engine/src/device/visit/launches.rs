@@ -5,13 +5,13 @@ use stepwell_device::{Arg, RowsAt};
 use stepwell_kernels::{RULE_ADAM, UpdateTable, named};
 
 use super::{Visit, Visitor};
-use crate::device::pieces::MoveRows;
+use crate::device::pieces::{MoveRows, SlotList};
 use crate::device::tier::{DeviceTier, OneDevice};
 use crate::{Part, Result};
 
-/// Description of changing tables that was sent to a device.
+/// Size of a description of tables to update that was sent to a device.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::device) struct Told {
+pub(in crate::device) struct SentTables {
     /// Number of words of its lists.
     pub(in crate::device) words: usize,
     /// Number of tables, and of work items over all of them.
@@ -33,7 +33,8 @@ impl Visitor {
     /// lifted.
     pub(in crate::device) fn begin(
         &self,
-        (tier, device): (&DeviceTier, usize),
+        tier: &DeviceTier,
+        device: usize,
         parts: &[Part],
     ) -> Result<()> {
         // The previous step's results were sent from the same memory.
@@ -72,13 +73,15 @@ impl Visitor {
         &self,
         one: &OneDevice,
         stepped: &[Visit<'_>],
-        (described, items, words): (&[UpdateTable], u32, usize),
+        described: &[UpdateTable],
+        items: u32,
+        words: usize,
     ) -> Result<()> {
         let (tables, counts) = (described.len(), counts(described));
-        let told = Told { words, tables, items, frequent: 0, counts };
+        let sent = SentTables { words, tables, items, frequent: 0, counts };
         let rows = || stepped.iter().map(|visit| visit.rows_at(one)).collect();
         let sums = || vec![Arg::first(&self.lanes, Visit::end(stepped).1)];
-        self.update(one, (told, &rows), ("rows_step", &sums))
+        self.update(one, sent, &rows, "rows_step", &sums)
     }
 
     /// Launches `kernel`, with arguments `more`, to change `rows` of the described tables; another
@@ -86,10 +89,12 @@ impl Visitor {
     pub(in crate::device) fn update<'a>(
         &'a self,
         one: &'a OneDevice,
-        (told, rows): (Told, &dyn Fn() -> Vec<RowsAt>),
-        (kernel, more): (&'static str, &dyn Fn() -> Vec<Arg<'a>>),
+        sent: SentTables,
+        rows: &dyn Fn() -> Vec<RowsAt>,
+        kernel: &'static str,
+        more: &dyn Fn() -> Vec<Arg<'a>>,
     ) -> Result<()> {
-        let Told { words, tables, items, frequent, counts } = told;
+        let SentTables { words, tables, items, frequent, counts } = sent;
         let launch = |kernel: &'static str, items: u32, more: Vec<Arg<'a>>| {
             let of_tables = [
                 Arg::rows(&one.rows, rows()),
@@ -115,8 +120,9 @@ impl Visitor {
     pub(super) fn put_back(&self, one: &OneDevice, visit: &Visit<'_>, words: usize) -> Result<()> {
         let at = one.slabs[visit.group];
         let slab = Arg::rows(&one.rows, vec![visit.rows_at(one)]);
-        let list = (Arg::first(&self.lists, words), visit.slots, visit.on.slots.len());
         let rows = Arg::part(&self.lanes, visit.lanes());
-        self.stream.move_rows("rows_up", [rows, slab], at, list)
+        let words = Arg::first(&self.lists, words);
+        let slots = SlotList { words, first: visit.slots, count: visit.on.slots.len() };
+        self.stream.move_rows("rows_up", rows, slab, at, slots)
     }
 }

@@ -31,18 +31,18 @@ impl Visitor {
             self.lists_up(0..slots)?;
             return Ok(slots);
         };
-        let to = (&self.stream, &self.lists);
+        let (stream, lists) = (&self.stream, &self.lists);
         let mut words = 0;
         while let Some((group, changes)) = one.take_changes() {
-            words += tables.change(to, (group, &changes))?;
+            words += tables.change(stream, lists, group, &changes)?;
         }
         let mut counts = vec![0; one.slabs.len()];
         visits.iter().for_each(|visit| counts[visit.group] += visit.on.slots.len());
         let keys = visits.iter().flat_map(|visit| &visit.on.keys).copied();
-        words += tables.find(to, keys, &counts)?;
+        words += tables.find(stream, lists, keys, &counts)?;
         if cfg!(debug_assertions) {
             // The slots found are compared with the planner's.
-            to.0.down((&self.lists, 0..slots), (&self.lists_host, 0))?;
+            stream.down((lists, 0..slots), (&self.lists_host, 0))?;
         }
         Ok(words)
     }
@@ -52,7 +52,8 @@ impl Visitor {
     pub(in crate::device) fn check_found(
         &mut self,
         tier: &DeviceTier,
-        (one, visits): (&OneDevice, &[Visit<'_>]),
+        one: &OneDevice,
+        visits: &[Visit<'_>],
     ) -> Result<()> {
         if self.lookup.is_some() {
             let begin = Instant::now();

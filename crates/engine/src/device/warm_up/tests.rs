@@ -85,13 +85,13 @@ fn what_follows_a_warm_up_waits_until_it_is_over() {
     let next = [0, 1, 2, 3].map(|number| {
         let is_of_it = warm.next(number);
         if is_of_it {
-            warm.count((0, 0), &[Key(9)]);
+            warm.count(0, 0, &[Key(9)]);
         }
         warm.counted();
         is_of_it
     });
     assert_eq!(next, [true, true, true, false]);
-    assert!(warm.may_go_up((0, 0), Key(9)) && !warm.may_go_up((0, 0), Key(8)));
+    assert!(warm.may_go_up(0, 0, Key(9)) && !warm.may_go_up(0, 0, Key(8)));
     for number in 0..3 {
         assert!(!warm.waits(number));
         warm.planned(number);

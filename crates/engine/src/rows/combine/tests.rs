@@ -2,7 +2,7 @@ use stepwell_base::random::Stream;
 
 use super::*;
 use crate::rows::Gradients;
-use crate::rows::sums::{Sums, TableBags};
+use crate::rows::sums::Sums;
 use crate::{Bags, Field, Grouper};
 
 const EXAMPLES: usize = 61;
@@ -86,9 +86,8 @@ fn sums_of(whole: &Of, fields: &[Field], blocks: Blocks, tells: bool) -> (Messag
     let bags = own.table(&by_row, fields, blocks);
     let (mut message, mut room) = (Message::new(), SumsRoom::default());
     let rows: Vec<u32> = (0..request.distinct.len() as u32).collect();
-    let mut sums = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut room);
-    let of = (&rows[..], DIM + 1, tells);
-    write(&mut message, of, &by_row, (blocks, FIELDS), |bags, place| {
+    let mut sums = Sums::<true>::new(&bags, DIM, DIM + 1, &mut room);
+    write(&mut message, &rows, DIM + 1, tells, &bags, |bags, place| {
         let (sum, seen) = sums.gradient(bags);
         place.copy_from_slice(sum);
         seen
@@ -117,7 +116,7 @@ fn ranks_sum_to_the_bits_of_one() {
         let blocks = Blocks::new(EXAMPLES, count);
         let bags = whole.table(&by_row, &fields, blocks);
         let mut room = SumsRoom::default();
-        let mut wanted = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut room);
+        let mut wanted = Sums::<true>::new(&bags, DIM, DIM + 1, &mut room);
         for (ranks, tells_seen) in (1..=count.min(9)).flat_map(|n| [(n, true), (n, false)]) {
             let own = |rank| blocks.of_rank(rank, ranks);
             let sent: Vec<_> =
@@ -139,7 +138,7 @@ fn ranks_sum_to_the_bits_of_one() {
                 assert_eq!(reader.end(), Ok(()));
             }
             let of_asked = Askers { ends: ends(&sent), ..Askers::default() };
-            let partials = Partials::new(of_ranks, blocks, (&askers, &of_asked, &union));
+            let partials = Partials::new(of_ranks, blocks, &askers, &of_asked, &union);
             let mut room = SumsRoom::default();
             let mut combined = Combined::new(&partials, DIM + 1, &mut room);
             for row in 0..union.distinct.len() {
@@ -169,14 +168,14 @@ fn what_one_rank_alone_sums_has_the_bits_of_one() {
         let blocks = Blocks::new(EXAMPLES, count);
         let bags = whole.table(&by_row, &fields, blocks);
         let (mut room, mut own_room) = (SumsRoom::default(), SumsRoom::default());
-        let mut wanted = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut room);
+        let mut wanted = Sums::<true>::new(&bags, DIM, DIM + 1, &mut room);
         for ranks in 1..=count.min(9) {
             for rank in 0..ranks {
                 let own_blocks = blocks.of_rank(rank, ranks);
                 let own = whole.of_rank(own_blocks);
                 let (asked, own_by_row) = own.by_row();
                 let bags = own.table(&own_by_row, &fields, own_blocks);
-                let mut sums = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut own_room);
+                let mut sums = Sums::<true>::new(&bags, DIM, DIM + 1, &mut own_room);
                 for (row, key) in asked.distinct.iter().enumerate() {
                     let in_all = request.distinct.iter().position(|known| known == key).unwrap();
                     if by_row.of(in_all).len() == own_by_row.of(row).len() {

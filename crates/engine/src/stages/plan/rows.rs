@@ -47,14 +47,16 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             Ok(())
         };
         match above {
-            Some(above) => above.plan((groups, planners), mini, moves_above, host),
+            Some(above) => above.plan(groups, planners, mini, moves_above, host),
             None => host(planners, mini),
         }
     }
 
     /// Unpins the rows of a finished unit.
     pub(super) fn retire_unit(&mut self, unit: Unit<C>) {
-        self.due.over(unit.trained);
+        if unit.trained {
+            self.due.trained();
+        }
         let Self { planners, groups, above, .. } = self;
         let mut host = || {
             for (number, (planner, group)) in planners.iter_mut().zip(&*groups).enumerate() {

@@ -13,7 +13,7 @@ impl<C, M> PlanStage<C, M> {
         let waiting = batches(&self.waiting);
         let minis = batch.iter().chain(waiting.iter().copied().flatten());
         for (number, (planner, group)) in self.planners.iter_mut().zip(&self.groups).enumerate() {
-            above.shed((number, group), planner, moves, minis.clone());
+            above.shed(number, group, planner, moves, minis.clone());
         }
     }
 }
