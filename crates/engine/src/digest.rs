@@ -8,6 +8,7 @@
 use stepwell_base::{Key, TableId, hash};
 
 use crate::DenseView;
+use crate::dense::pieces;
 
 /// A digest under construction.
 #[derive(Debug, Default)]
@@ -49,7 +50,7 @@ impl ModelDigest {
         let mut whole = hash::Digest128::new();
         whole.update(&self.sum.to_le_bytes());
         for (_, values) in &dense.sections {
-            crate::checkpoint::pieces(values).for_each(|piece| whole.update(piece.bytes()));
+            pieces(values).for_each(|piece| whole.update(piece.bytes()));
         }
         format!("{:032x}", whole.value())
     }

@@ -1,6 +1,6 @@
 //! Errors of the tiers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stepwell_base::{ByteCount, NO_THREAD};
 
@@ -144,4 +144,10 @@ impl Error {
             _ => false,
         }
     }
+}
+
+/// Error with the attempted action and the path.
+pub fn file_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File { action, path, source }
 }

@@ -19,9 +19,9 @@ use stepwell_base::queue::{Events, Received, Refused};
 use stepwell_base::stage::{self, BoxedStage, Progress, Rhythm, StageTimes};
 
 use crate::stages::{
-    Cargo, Counters, Ends, Finished, Item, MiniBatch, Ready, Retired, Times, Window,
+    Counters, Ends, Finished, Item, Ready, Retired, Times, Window, stages,
 };
-use crate::{Error, Group, Planner, Result, stages};
+use crate::{Cargo, Error, Group, MiniBatch, Planner, Result};
 
 /// What polls the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,16 +16,22 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod checkpoint;
+mod dense;
 mod device;
 mod digest;
 mod error;
 mod future;
 mod group;
+mod group_tables;
 mod harvest;
 mod hierarchy;
+mod index_full;
 mod life;
 mod lines;
+mod mini_batch;
+mod opening;
 mod planner;
 mod pull;
 mod ranks;
@@ -43,41 +49,46 @@ mod unit;
 mod without_row;
 mod working_set;
 
+pub use blocks::Blocks;
 pub use checkpoint::{
-    Best, Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Figure, Keep, KeptPart,
-    Lease, ModelPart, OLDER, Placement, Rows, RowsView, Saved, Visit, WholeModel, best, identity,
-    is_set_aside, lanes, list, open_rows, passed_over, prepare, purge,
+    Best, Checkpoint, CheckpointWriter, FORMAT_VERSION, Figure, Keep, KeptPart, Lease, ModelPart,
+    OLDER, Placement, Rows, RowsView, Saved, Visit, WholeModel, best, identity, is_set_aside,
+    lanes, list, open_rows, passed_over, prepare, purge,
 };
+pub use dense::{Dense, DenseView};
 pub use device::{
     DeviceCount, DeviceOptions, DevicePlan, DeviceShare, DeviceTier, Lookup, PoolShape, PooledAt,
 };
 pub use digest::ModelDigest;
-pub use error::{Error, Result};
-pub use group::{Group, GroupTables, IndexFull, IndexWatch, TABLES_MAX, Traffic, TrafficCount};
+pub use error::{Error, Result, file_error};
+pub use group::{Group, IndexWatch, Traffic, TrafficCount};
+pub use group_tables::{GroupTables, TABLES_MAX};
 pub use harvest::HarvestSize;
 pub use hierarchy::{Hands, Hierarchy};
+pub use index_full::IndexFull;
 pub use life::{Admission, History, Life};
+pub use mini_batch::{Cargo, MiniBatch, Purpose};
+pub use opening::Begin;
 pub use planner::{Asked, Fit, Planner};
 pub use pull::{Pull, Puller};
-pub use ranks::{Askers, Borrowed, Guests, Lender, Routes, put_ask, unite};
-pub use request::{Bags, Field, Grouper, Pooling, Request};
+pub use ranks::{Borrowed, Guests, Lender, Routes, put_ask, unite};
+pub use request::{Bags, Columns, Field, Grouper, Pooling, Request};
 pub use rewrite::Rewrite;
 pub use rows::{
-    Blocks, Columns, EarlyRows, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape,
-    Witness, WorkingRows, Workspaces,
+    EarlyRows, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness, WorkingRows,
+    Workspaces,
 };
 pub use scratch::{
-    DirectoryLock, Scratch, SetAside, file_error, name_of_rank, refuse_checkpoint, refuse_store,
+    DirectoryLock, Scratch, SetAside, name_of_rank, refuse_checkpoint, refuse_store,
 };
 pub use session::{Session, Tiers, Turn};
 pub use stages::{
-    BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, LiftStage, LowerStage, MiniBatch, Pause,
-    PlanStage, Planned, PullStage, Purpose, Ready, Retired, Spares, Stages, Times, UNITS_PULLED,
-    Unit, Window, stages,
+    BATCHES_QUEUED, Counters, Ends, Finished, Item, LiftStage, LowerStage, Pause, PlanStage,
+    Planned, PullStage, Ready, Retired, Spares, Stages, Times, Unit, Window, stages,
 };
 pub use staging::{StagedRows, Staging};
 pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};
-pub use tiers::{Begin, GroupPlan, Load, TableLoad, TierOptions, TierPlan};
+pub use tiers::{GroupPlan, Load, TableLoad, TierOptions, TierPlan};
 pub use unit::{Fill, GroupUnit};
 pub use without_row::{IdCount, WithoutRow};
-pub use working_set::{Part, WorkingSet};
+pub use working_set::{Askers, Part, WorkingSet};

@@ -20,6 +20,8 @@
 //! - **Cost.** One copy per evicted row, one per filled row.
 //! - **Bounds.** At most [`PIECES`] look-ups of [`PIECE_BYTES`] of rows are in flight.
 
+mod harvester;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,8 +32,8 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Victim;
 use stepwell_ssd::{Lookup, Reader, Ticket};
 
+use self::harvester::Harvester;
 use crate::group::TrafficCount;
-use crate::harvest::Harvester;
 use crate::staging::StagedRows;
 use crate::unit::Fill;
 use crate::{Group, Result};

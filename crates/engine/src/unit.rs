@@ -3,6 +3,9 @@
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Victim;
 
+/// Maximum number of units being filled at once.
+pub(crate) const UNITS_PULLED: usize = 4;
+
 /// A missing row and the slot assigned to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {

@@ -6,7 +6,6 @@
 
 use stepwell_base::tiles::by_tiles;
 
-use crate::StepNumbers;
 use crate::error::{OptimError, check, check_positive};
 
 /// Settings of Adam.
@@ -25,12 +24,12 @@ pub struct Adam {
 /// Constants of one step's arithmetic, computed once in f64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdamStep {
-    gain1: f32,
-    beta2: f32,
-    gain2: f32,
-    rate: f32,
-    correction2_root: f32,
-    eps: f32,
+    pub(crate) gain1: f32,
+    pub(crate) beta2: f32,
+    pub(crate) gain2: f32,
+    pub(crate) rate: f32,
+    pub(crate) correction2_root: f32,
+    pub(crate) eps: f32,
 }
 
 impl Adam {
@@ -70,11 +69,6 @@ impl Adam {
 impl AdamStep {
     pub(crate) fn scale_rate(&mut self, by: f64) {
         self.rate = (f64::from(self.rate) * by) as f32;
-    }
-
-    pub(crate) fn numbers(&self) -> StepNumbers {
-        let Self { gain1, beta2, gain2, rate, correction2_root, eps } = *self;
-        StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps }
     }
 
     #[inline(always)]

@@ -177,7 +177,10 @@ impl DenseStep {
             Kernel::Adagrad(Adagrad { lr, eps, .. }) => {
                 StepNumbers { rate: -*lr as f32, eps: *eps as f32, ..StepNumbers::default() }
             }
-            Kernel::Adam(adam) => adam.numbers(),
+            Kernel::Adam(adam) => {
+                let AdamStep { gain1, beta2, gain2, rate, correction2_root, eps } = *adam;
+                StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps }
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use stepwell_disk::{Disk, EntryKind};
 
-use super::dense::Piece;
 use crate::Result;
+use crate::dense::Piece;
 
 /// Limit on the size of every file except the dense part.
 const TEXT_BYTES_MAX: u64 = 1 << 30;

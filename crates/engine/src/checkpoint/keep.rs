@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_ssd::Manifest;
 
-use super::{Dense, DenseView, Figure};
-use crate::{Group, Result};
+use super::Figure;
+use crate::{Dense, DenseView, Group, Result};
 
 /// Saves the model after exactly one step, completely or not at all.
 ///

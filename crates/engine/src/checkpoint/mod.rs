@@ -31,12 +31,12 @@
 //! the entry is set aside, so the run can continue.
 
 mod best;
-mod dense;
 mod ended;
 mod files;
 mod keep;
 mod mark;
 mod meaning;
+mod names;
 mod reader;
 mod scan;
 mod sums;
@@ -49,8 +49,6 @@ use std::path::{Path, PathBuf};
 use stepwell_disk::{Disk, EntryKind};
 
 pub use best::{Best, Figure, best};
-pub(crate) use dense::pieces;
-pub use dense::{Dense, DenseView};
 pub use keep::{Keep, KeptPart, ModelPart, WholeModel};
 use mark::{Claim, Marks};
 pub use mark::{Lease, identity};

@@ -11,10 +11,10 @@ use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{MANIFEST_NAME, Manifest};
 
 use super::mark::{Lease, being_removed};
+use super::names::{dense_of_rank, group_of, rows_of_rank};
 use super::sums::{Checksums, Sum};
-use super::writer::{dense_of_rank, group_of, rows_of_rank};
-use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, ended, files, list};
-use crate::{Error, Result};
+use super::{DENSE_FILE, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, ended, files, list};
+use crate::{Dense, Error, Result};
 
 /// Bytes of the dense part read at once.
 const PIECE_BYTES: usize = 64 << 10;

@@ -8,7 +8,7 @@ use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Store, StoreOptions};
 
 use super::*;
-use crate::{Group, Staging, TableSpec};
+use crate::{Dense, Group, Staging, TableSpec};
 
 fn disk(directory: &Path) -> Arc<dyn Disk> {
     Arc::new(FileDisk::open(directory).unwrap())

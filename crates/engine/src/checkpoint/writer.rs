@@ -12,19 +12,16 @@ use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
 
 use super::mark::{Claim, Marks};
+use super::names::{dense_of_rank, rows_name, rows_of_rank};
 use super::sums::{self, Sum};
 use super::{
-    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, FORMAT_VERSION_ALONE, Figure, Keep,
-    KeptPart, META_FILE, ModelPart, WholeModel,
+    Checkpoint, DENSE_FILE, FORMAT_VERSION, FORMAT_VERSION_ALONE, Figure, Keep, KeptPart,
+    META_FILE, ModelPart, SUMS_FILE, WholeModel,
 };
-use super::{
-    SUMS_FILE, best, ended, files, incomplete, list, make_way, mark, meaning, name_of, pieces,
-    put_aside,
-};
+use super::{best, ended, files, incomplete, list, make_way, mark, meaning, name_of, put_aside};
+use crate::dense::pieces;
 use crate::table::SALT_NAME;
-use crate::{Error, Result};
-
-const ROWS_PREFIX: &str = "rows-";
+use crate::{DenseView, Error, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest ones.
 #[derive(Debug)]
@@ -376,26 +373,4 @@ fn meta(whole: &WholeModel<'_>, parts: &[KeptPart]) -> std::result::Result<Value
         meta["owner"] = KEY_SHARD_NAME.into();
     }
     Ok(meta)
-}
-
-/// Directory of the rows that one of several ranks has of table group `group`.
-pub(super) fn rows_of_rank(group: usize, of: RankOf) -> String {
-    let name = rows_name(group);
-    if of.ranks == 1 { name } else { format!("{name}-rank-{}", of.rank) }
-}
-
-/// File of a rank's other state.
-pub(super) fn dense_of_rank(rank: usize) -> String {
-    format!("dense-{rank}.bin")
-}
-
-/// Directory of the rows of table group `group`.
-pub(super) fn rows_name(group: usize) -> String {
-    format!("{ROWS_PREFIX}{group}")
-}
-
-/// The table group of a directory name from [`rows_name`].
-pub(super) fn group_of(rows: &str) -> Option<usize> {
-    let group = rows.strip_prefix(ROWS_PREFIX)?.parse().ok()?;
-    (rows_name(group) == rows).then_some(group)
 }

@@ -6,10 +6,9 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::Key;
 use stepwell_base::stage::give_way;
 
-use super::places::OnDevice;
 use crate::planner::Asked;
-use crate::stages::MiniBatch;
-use crate::{Error, Group, GroupUnit, Part, Planner};
+use crate::working_set::OnDevice;
+use crate::{Error, Group, GroupUnit, MiniBatch, Part, Planner};
 
 /// Threads for the planners of devices.
 #[derive(Debug)]

@@ -1,13 +1,50 @@
 //! Describes tables to kernels.
 
+use std::sync::Arc;
+
 use stepwell_base::Key;
+use stepwell_device::RowsAt;
 use stepwell_kernels::{
     NONE, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, STORAGE_BF16, STORAGE_F16, STORAGE_F32, UpdateTable,
 };
 use stepwell_optim::{Adagrad, Adam, Rule, Sgd, Storage};
 
-use super::tier::SlabAt;
 use crate::TableSpec;
+
+/// Where the slots of a table group are on a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlabAt {
+    /// First lane of the first row.
+    pub(crate) first_lane: usize,
+    pub(crate) row_lanes: usize,
+}
+
+impl SlabAt {
+    /// The rows in `slots`, for the check of order.
+    pub(crate) fn rows(&self, slots: Arc<[u32]>) -> RowsAt {
+        let lane = size_of::<f32>();
+        RowsAt { start: self.first_lane * lane, row_bytes: self.row_lanes * lane, slots }
+    }
+}
+
+/// Size of a description of tables to update that was sent to a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentTables {
+    /// Number of words of its lists.
+    pub(super) words: usize,
+    /// Number of tables, and of work items over all of them.
+    pub(super) tables: usize,
+    pub(super) items: u32,
+    /// Number of rows, over all tables, that blocks of threads update.
+    pub(super) frequent: u32,
+    /// Whether any tables' rows count their steps.
+    pub(super) counts: bool,
+}
+
+/// Whether rows of any of `tables` count their steps.
+pub(super) fn counts(tables: &[UpdateTable]) -> bool {
+    tables.iter().any(|table| table.rule == RULE_ADAM)
+}
 
 /// Describes `rows` rows of `table` at `at`, without the places of lists.
 pub(super) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {

@@ -7,8 +7,8 @@ use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, Stream};
 
+use super::moves::AboveMove;
 use super::pieces::{MoveRows, PieceRoom, SlotList};
-use super::planning::AboveMove;
 use super::sizes::PIECES;
 use super::tier::DeviceTier;
 use crate::{Group, Result};

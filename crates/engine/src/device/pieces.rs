@@ -5,8 +5,9 @@ use std::sync::Arc;
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_kernels::named;
 
-use super::planning::AboveMove;
-use super::tier::{DeviceTier, SlabAt};
+use super::describe::SlabAt;
+use super::moves::AboveMove;
+use super::tier::DeviceTier;
 use crate::{Group, Result};
 
 /// Buffers for one piece of rows.

@@ -7,10 +7,10 @@ use stepwell_kernels::UpdateTable;
 use stepwell_mem::metadata_bytes;
 
 use super::lookup::{Lookup, TableChanges};
-use super::places::OnDevice;
-use super::pooling::{PoolShape, PoolSizes};
+use super::pool_sizes::{PoolShape, PoolSizes};
 use super::table;
 use super::warm_up::WarmUp;
+use crate::working_set::OnDevice;
 use crate::{Error, GroupPlan, Load, Result, TableSpec, TierPlan};
 
 /// Bytes of a piece of rows between host and device.

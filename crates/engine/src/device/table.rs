@@ -27,7 +27,6 @@ use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_kernels::{TABLE_OWN_PLACES, named};
 
 use super::lookup::{Placed, TableChanges};
-use super::sizes::DevicePlan;
 use crate::Result;
 
 /// Places of a table per slot of its group.
@@ -184,16 +183,22 @@ struct Counts {
 }
 
 impl Tables {
-    /// Tables of `device`, used only in `stream`. Each must be rebuilt first.
-    pub(super) fn new(device: &Device, stream: &Stream, plan: &DevicePlan) -> Result<Self> {
+    /// Tables of `device` for groups with these `slots`, used only in `stream`. At once, `rows`
+    /// keys are looked up, and `moved` removed or inserted. Each must be rebuilt first.
+    pub(super) fn new(
+        device: &Device,
+        stream: &Stream,
+        slots: &[usize],
+        rows: usize,
+        moved: usize,
+    ) -> Result<Self> {
         let mut end = 0;
-        let of_groups = plan.slots.iter().enumerate().map(|(group, slots)| {
+        let of_groups = slots.iter().enumerate().map(|(group, slots)| {
             let table = Table::new(group, *slots, end);
             end = table.places.end;
             table
         });
         let of_groups = of_groups.collect();
-        let (rows, moved) = (plan.rows_of_step(), plan.list_words());
         let counts = Counts {
             host: device.pinned(COUNTS, "counts of hash tables")?,
             device: device.buffer(COUNTS, "counts of hash tables")?,

@@ -10,27 +10,12 @@ use stepwell_base::owner::RankOf;
 use stepwell_base::rules::Rules;
 use stepwell_device::{Buffer, Device, Event, RowsAt, Stream};
 
+use super::describe::SlabAt;
 use super::lookup::{Lookup, TableChanges};
-use super::planning::{AboveMoves, AboveUnit};
+use super::moves::{AboveMoves, AboveUnit};
 use super::sizes::{DeviceOptions, DevicePlan};
-use super::visit::Visitor;
+use super::visitor::Visitor;
 use crate::{Result, TierPlan};
-
-/// Where the slots of a table group are on a device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SlabAt {
-    /// First lane of the first row.
-    pub(crate) first_lane: usize,
-    pub(crate) row_lanes: usize,
-}
-
-impl SlabAt {
-    /// The rows in `slots`, for the check of order.
-    pub(crate) fn rows(&self, slots: Arc<[u32]>) -> RowsAt {
-        let lane = size_of::<f32>();
-        RowsAt { start: self.first_lane * lane, row_bytes: self.row_lanes * lane, slots }
-    }
-}
 
 /// One device.
 #[derive(Debug)]

@@ -12,26 +12,22 @@
 
 mod launches;
 mod lists;
+mod visit;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use stepwell_base::SlotIndex;
 use stepwell_base::slab::{Rows, Slab};
-use stepwell_device::{Buffer, Device, Event, Pinned, RowsAt, Stream};
-use stepwell_kernels::UpdateTable;
 use stepwell_optim::Storage;
 
-pub(super) use self::launches::{SentTables, counts};
 use self::lists::listed;
+pub(super) use self::visit::Visit;
 use super::describe::{self, describe};
-use super::lookup::Lookup;
-use super::places::OnDevice;
-use super::pooling::PoolRoom;
 use super::sizes::DevicePlan;
 use super::table::Tables;
 use super::tier::{DeviceTier, OneDevice};
+use crate::working_set::OnDevice;
 use crate::{Error, Group, Part, Result, TableSpec};
 
 /// Where the rows of one table are on the host while they visit.
@@ -59,95 +55,6 @@ pub(crate) struct RowsSent<'a> {
     pub(crate) group: usize,
     pub(crate) above: &'a [OnDevice],
     pub(crate) rows: Rows<'a>,
-}
-
-/// Buffers and state of one device for the rows of a step.
-#[derive(Debug)]
-pub(super) struct Visitor {
-    pub(super) stream: Stream,
-    pub(super) lists_host: Pinned<u32>,
-    pub(super) lists: Buffer<u32>,
-    /// Weights copied down, then sums of gradients copied up.
-    lanes_host: Pinned<f32>,
-    pub(super) lanes: Buffer<f32>,
-    pub(super) tables_host: Pinned<UpdateTable>,
-    pub(super) tables: Buffer<UpdateTable>,
-    /// Hash tables that find slots, if the host doesn't send them.
-    lookup: Option<Tables>,
-    /// The mini-batch whose slots are at the start of the lists.
-    pub(super) listed: Option<u32>,
-    /// Buffers for pooling, if the dense part is on the device.
-    pub(super) pool: Option<PoolRoom>,
-    pub(super) fetched: Event,
-    pub(super) sent: Event,
-}
-
-impl Visitor {
-    pub(super) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
-        let (words, lanes) = (plan.words(), plan.lanes_max());
-        let tables = plan.rows_max.len();
-        let stream = device.stream("step")?;
-        Ok(Self {
-            lists_host: device.pinned(words, "lists of a step")?,
-            lists: device.buffer(words, "lists of a step")?,
-            lanes_host: device.pinned(lanes, "weights and gradients")?,
-            lanes: device.buffer(lanes, "weights and gradients")?,
-            tables_host: device.pinned(tables, "tables of a step")?,
-            tables: device.buffer(tables, "tables of a step")?,
-            lookup: match plan.lookup {
-                Lookup::Slots => None,
-                Lookup::Table => Some(Tables::new(device, &stream, plan)?),
-            },
-            listed: None,
-            pool: match &plan.pooling {
-                Some(sizes) => Some(PoolRoom::new(device, &stream, tables, sizes)?),
-                None => None,
-            },
-            stream,
-            fetched: device.event()?,
-            sent: device.event()?,
-        })
-    }
-}
-
-/// The rows of one table on one device, for a mini-batch.
-pub(super) struct Visit<'a> {
-    pub(super) table: usize,
-    pub(super) group: usize,
-    pub(super) on: &'a OnDevice,
-    /// Position of its slots in the lists, and of its lanes in the buffer.
-    pub(super) slots: usize,
-    pub(super) first_lane: usize,
-    /// Number of lanes copied per row.
-    pub(super) lanes: usize,
-}
-
-impl Visit<'_> {
-    fn lanes(&self) -> Range<usize> {
-        self.first_lane..self.first_lane + self.lanes * self.on.slots.len()
-    }
-
-    pub(super) fn rows_at(&self, one: &OneDevice) -> RowsAt {
-        one.touched(self.group, self.on.slots.iter().map(|slot| slot.0))
-    }
-
-    /// Where the visits' slots and lanes end.
-    pub(super) fn end(visits: &[Self]) -> (usize, usize) {
-        let last = visits.last();
-        last.map_or((0, 0), |last| (last.slots + last.on.slots.len(), last.lanes().end))
-    }
-
-    /// Appends the rows of table `table` to `visits`.
-    fn add<'a>(
-        visits: &mut Vec<Visit<'a>>,
-        table: usize,
-        group: usize,
-        on: &'a OnDevice,
-        lanes: usize,
-    ) {
-        let (slots, first_lane) = Visit::end(visits);
-        visits.push(Visit { table, group, on, slots, first_lane, lanes });
-    }
 }
 
 /// Which lanes of its rows a mini-batch reads.

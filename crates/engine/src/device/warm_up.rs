@@ -25,8 +25,6 @@ use std::collections::HashMap;
 use stepwell_base::Key;
 use stepwell_base::rules::{Rule, Rules};
 
-use super::DevicePlan;
-
 /// Number of keys counted per slot.
 const COUNTED_OF_SLOT: usize = 4;
 
@@ -76,21 +74,21 @@ pub(super) struct WarmUp {
 }
 
 impl WarmUp {
-    /// Starts a warm-up; `None` if all rows may be lifted.
-    pub(super) fn new(plan: &DevicePlan, rules: Rules) -> Option<Self> {
+    /// Starts a warm-up of `mini_batches`, for groups with these `slots` on each of `devices`
+    /// devices.
+    pub(super) fn new(slots: &[usize], devices: usize, mini_batches: usize, rules: Rules) -> Self {
         let counts = |slots: &usize| {
             let counts = || Counts { of_keys: HashMap::new(), slots: *slots };
-            (0..plan.devices).map(|_| counts()).collect()
+            (0..devices).map(|_| counts()).collect()
         };
-        let by_use = plan.by_use.contains(&true);
-        assert!(!by_use || plan.warm_up > 0, "a warm-up of no mini-batches counts no rows");
-        by_use.then(|| Self {
-            left: plan.warm_up,
-            counts: plan.slots.iter().map(counts).collect(),
+        assert!(mini_batches > 0, "a warm-up of no mini-batches counts no rows");
+        Self {
+            left: mini_batches,
+            counts: slots.iter().map(counts).collect(),
             first: None,
             before: 0,
             rules,
-        })
+        }
     }
 
     /// Bytes of the counts for the `slots` of one table group on a device.

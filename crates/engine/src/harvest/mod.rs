@@ -4,8 +4,8 @@
 //!   be needed together again. The planner knows the keys of coming mini-batches, so every row on a
 //!   page that is needed soon is kept when the page is read.
 //! - **How.** [`Outlook`] knows which keys are wanted and when: the planner writes it, the puller's
-//!   reader consults it. [`Basket`] keeps the rows until their fills. [`Harvester`] moves rows into
-//!   the basket and out of it.
+//!   reader consults it. [`Basket`] keeps the rows until their fills; the puller moves rows into it
+//!   and out of it.
 //! - **Invariants.** A row in the basket equals the store's. It is added only if it isn't in
 //!   staging and the index still names the place where it was read, checked in this order: a row
 //!   that is not staged any more, because it landed, has a new place by then. It is dropped when
@@ -15,12 +15,9 @@
 //! - **Bounds.** A number of bytes for basket and outlook together.
 
 mod basket;
-mod harvester;
 mod outlook;
 
-use self::basket::Basket;
-pub(crate) use self::basket::BasketCount;
-pub(crate) use self::harvester::Harvester;
+pub(crate) use self::basket::{Basket, BasketCount};
 pub(crate) use self::outlook::Outlook;
 
 /// Size of the harvest of one table group.

@@ -6,9 +6,6 @@ use stepwell_mem::PolicyKind;
 
 use super::Planner;
 
-/// Slot of a row that has none, because it stays below a device.
-pub(crate) const NO_SLOT: SlotIndex = SlotIndex(u32::MAX);
-
 impl Planner {
     /// Replaces the rules, some of which tests switch off.
     pub fn with_rules(self, rules: Rules) -> Self {

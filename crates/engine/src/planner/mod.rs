@@ -28,7 +28,6 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{Cache, Occurrence, PolicyKind};
 
-pub(crate) use self::above::NO_SLOT;
 use crate::future::Future;
 use crate::harvest::Outlook;
 

@@ -9,10 +9,11 @@ use stepwell_base::rules::Rule;
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{NoPlace, Occurrence, Seek};
 
-use super::{AHEAD, Asked, NO_SLOT, Planner, WORD_SLOTS};
+use super::{AHEAD, Asked, Planner, WORD_SLOTS};
 use crate::Result;
 use crate::future::Future;
 use crate::unit::{Fill, GroupUnit};
+use crate::working_set::NO_SLOT;
 
 impl Planner {
     /// Pins the rows of mini-batch `number`, which must fit, and adds the required moves to `unit`.

@@ -3,56 +3,8 @@
 use stepwell_base::Key;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
 
-use super::Routes;
-use super::lender::Loan;
+use super::routes::{Routes, counts};
 use crate::{Grouper, Part, Request, TableSpec};
-
-/// Which rank requested which rows, one rank after another. All requested keys are occurrences of
-/// one request, which gives the row of each; each is a bag.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Askers {
-    /// Where each rank's requested keys end. // (ranks)
-    pub(crate) ends: Vec<u32>,
-    /// How often each key occurs at its requester; empty if not needed. // (requested)
-    pub(crate) counts: Vec<u32>,
-    /// How each row is lent; empty if none is. // (rows)
-    pub(crate) loans: Vec<Loan>,
-    /// Which rows were sent before their step; empty if none was. // (rows)
-    pub(crate) early: Vec<bool>,
-}
-
-impl Askers {
-    /// Range of the keys that rank `rank` requested among all requested.
-    pub(crate) fn range(&self, rank: usize) -> std::ops::Range<usize> {
-        let start = if rank == 0 { 0 } else { self.ends[rank - 1] };
-        start as usize..self.ends[rank] as usize
-    }
-
-    /// How row `row` is lent.
-    #[inline]
-    pub(crate) fn loan(&self, row: usize) -> Loan {
-        self.loans.get(row).copied().unwrap_or_default()
-    }
-
-    /// Whether row `row` was sent before its step.
-    #[inline]
-    pub(crate) fn is_early(&self, row: usize) -> bool {
-        self.early.get(row).copied().unwrap_or_default()
-    }
-
-    /// Clears the lists and keeps their memory.
-    pub(crate) fn clear(&mut self) {
-        self.ends.clear();
-        self.counts.clear();
-        self.loans.clear();
-        self.early.clear();
-    }
-}
-
-/// Whether owners count how often keys of `table` occur.
-pub(super) fn counts(table: &TableSpec) -> bool {
-    table.life.is_some()
-}
 
 /// Adds to `message` the request to rank `owner` for one table, in the format of [`unite`].
 pub fn put_ask(

@@ -5,8 +5,8 @@ use stepwell_base::slab::{RowsMut, Slab};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_fabric::{Malformed, Message, Reader};
 
-use super::lender::Loan;
 use super::marked;
+use crate::working_set::Loan;
 use crate::{Part, Request, Routes, TableSpec};
 
 /// Whole rows of other ranks, by table.

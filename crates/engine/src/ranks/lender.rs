@@ -23,21 +23,8 @@
 use hashbrown::HashMap;
 use stepwell_base::Key;
 
+use crate::working_set::Loan;
 use crate::{Part, TableSpec};
-
-/// How a row of a mini-batch is lent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Loan {
-    /// Its owner reads and updates it.
-    #[default]
-    None,
-    /// The owner sends it to the requester.
-    Begins,
-    /// The requester has it.
-    Runs,
-    /// The requester has it, and returns it after the update.
-    Ends,
-}
 
 /// Whether lending a row costs fewer bytes than sending its weights and returning its gradient
 /// `uses` times.

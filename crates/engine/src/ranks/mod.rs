@@ -26,10 +26,9 @@ mod lender;
 pub(crate) mod marked;
 mod routes;
 
-pub use self::asked::{Askers, put_ask, unite};
+pub use self::asked::{put_ask, unite};
 pub use self::borrowed::Borrowed;
 pub(crate) use self::borrowed::BorrowedTable;
 pub use self::guests::Guests;
 pub use self::lender::Lender;
-pub(crate) use self::lender::Loan;
 pub use self::routes::Routes;

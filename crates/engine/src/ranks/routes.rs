@@ -3,8 +3,12 @@
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
 
-use super::asked::counts;
 use crate::{Request, TableSpec};
+
+/// Whether owners count how often keys of `table` occur.
+pub(super) fn counts(table: &TableSpec) -> bool {
+    table.life.is_some()
+}
 
 /// The rows of a request by their owners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

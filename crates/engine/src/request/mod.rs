@@ -14,7 +14,7 @@ use stepwell_base::Key;
 
 pub(crate) use self::bags_by_row::BagsByRow;
 pub use self::grouper::Grouper;
-pub use self::pooling::Pooling;
+pub use self::pooling::{Columns, Field, Pooling};
 
 /// Bags of ids, in example order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,22 +25,6 @@ pub struct Bags {
     pub ends: Vec<u32>, // (examples * fields)
     /// Weight of each row in its bag; empty if all are 1.
     pub weights: Vec<f32>, // (occurrences)
-}
-
-/// A field of a table: a bag of ids per example.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Field {
-    /// First column of its embeddings.
-    pub column: usize,
-    /// How the rows of a bag become one embedding.
-    pub pooling: Pooling,
-}
-
-impl Field {
-    /// A field whose rows are summed into the columns from `column` on.
-    pub const fn sum(column: usize) -> Self {
-        Self { column, pooling: Pooling::Sum }
-    }
 }
 
 /// Bags of ids, by row.

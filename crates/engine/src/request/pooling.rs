@@ -1,4 +1,4 @@
-//! How the rows of a bag become one embedding.
+//! How the rows of a bag become one embedding, and where it goes.
 
 /// How the rows of a bag become one embedding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,4 +36,29 @@ impl Pooling {
             Self::SqrtN => 1.0 / (ids as f32).sqrt(),
         }
     }
+}
+
+/// A field of a table: a bag of ids per example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Field {
+    /// First column of its embeddings.
+    pub column: usize,
+    /// How the rows of a bag become one embedding.
+    pub pooling: Pooling,
+}
+
+impl Field {
+    /// A field whose rows are summed into the columns from `column` on.
+    pub const fn sum(column: usize) -> Self {
+        Self { column, pooling: Pooling::Sum }
+    }
+}
+
+/// Columns of each table's fields in the matrix of pooled embeddings, and their pooling.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// The fields of each table. // (tables) of (fields)
+    pub of_fields: Vec<Vec<Field>>,
+    /// Number of columns of all fields.
+    pub count: usize,
 }

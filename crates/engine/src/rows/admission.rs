@@ -14,7 +14,6 @@ use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_mem::Occurrence;
 
-use super::EmbeddingBags;
 use super::sketch::Sketch;
 use super::working::TableRows;
 use crate::{Admission, Dense, History, Life, TableSpec};
@@ -142,16 +141,8 @@ impl Admissions {
     }
 }
 
-impl EmbeddingBags {
-    /// Name of the section with the sketch of `table`; `None` if nothing is counted.
-    pub fn sketch_name(table: &TableSpec) -> Option<String> {
-        let counts = table.life.is_some_and(|life| matches!(life.admission, Admission::After(_)));
-        counts.then(|| section(table))
-    }
-}
-
 /// Name of the section of a table's sketch.
-fn section(table: &TableSpec) -> String {
+pub(super) fn section(table: &TableSpec) -> String {
     format!("{SKETCH} {}", table.name)
 }
 

@@ -11,8 +11,9 @@ use stepwell_optim::Storage;
 use super::update::{Workspace, step_row};
 use super::workspaces::refill;
 use super::{EmbeddingBags, WorkingRows};
+use crate::device::LanesRead;
 use crate::group::group_of;
-use crate::{Group, Part, TableSpec};
+use crate::{DeviceTier, Group, Part, TableSpec};
 
 /// Number of rows that one thread takes at a time.
 const GRAIN: usize = 512;
@@ -32,26 +33,32 @@ fn share(rows: RowsMut<'_>, numbers: &[u32], work: &(impl Fn(RowsMut<'_>, &[u32]
     rayon::join(|| share(left, before, work), || share(right, after, work));
 }
 
-/// Copies rows of `parts` that stay on the host to where they are read with visiting rows: the
-/// first `lanes` lanes of each, by table.
-pub(super) fn bring(parts: &[Part], groups: &[Arc<Group>], lanes: impl Fn(usize) -> usize) {
-    let parts = parts.iter().enumerate();
-    for (table, part) in parts.filter(|(_, part)| !part.above.below.is_empty()) {
-        let (lanes, (_, group)) = (lanes(table), group_of(groups, table));
-        let (below, visited) = (&*part.above.below, group.visited(table));
-        let places = slots_of(below, &visited.slots);
-        let mut visiting = visited.slab.hold(&places);
-        share(visiting.rows_mut(), below, &|mut places, numbers| {
-            let slots = slots_of(numbers, &part.rows.slots);
-            let held = group.slab.hold(&slots);
-            for index in 0..numbers.len() {
-                places.row(index)[..lanes].copy_from_slice(&held.row(index)[..lanes]);
-            }
-        });
-    }
-}
-
 impl EmbeddingBags {
+    /// Copies rows of `parts` that stay on the host to where they are read with visiting rows.
+    pub(super) fn bring_below(
+        &self,
+        devices: &DeviceTier,
+        parts: &[Part],
+        groups: &[Arc<Group>],
+        read: LanesRead,
+    ) {
+        let parts = parts.iter().enumerate();
+        for (table, part) in parts.filter(|(_, part)| !part.above.below.is_empty()) {
+            let (_, group) = group_of(groups, table);
+            let lanes = devices.lanes_read(table, &self.tables[table], read);
+            let (below, visited) = (&*part.above.below, group.visited(table));
+            let places = slots_of(below, &visited.slots);
+            let mut visiting = visited.slab.hold(&places);
+            share(visiting.rows_mut(), below, &|mut places, numbers| {
+                let slots = slots_of(numbers, &part.rows.slots);
+                let held = group.slab.hold(&slots);
+                for index in 0..numbers.len() {
+                    places.row(index)[..lanes].copy_from_slice(&held.row(index)[..lanes]);
+                }
+            });
+        }
+    }
+
     /// Updates the rows that stay on the host, from their places among the visiting `rows`: by the
     /// sums of their gradients, or with their new values.
     pub(super) fn step_below(&self, rows: &WorkingRows<'_>) {

@@ -8,11 +8,10 @@ use stepwell_base::tiles::{add, copy};
 use stepwell_fabric::{Malformed, Message};
 use stepwell_mem::Occurrence;
 
-use super::blocks::Blocks;
 use super::sums::{RowGradients, SumsRoom, TableBags};
-use crate::Request;
-use crate::ranks::{Askers, Loan};
 use crate::request::BagsByRow;
+use crate::working_set::{Askers, Loan};
+use crate::{Blocks, Request};
 
 /// Shape of the sums for one owner.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,6 @@
 //! - **Cost.** At most one bit per requested row besides the weights; holding the rows of a
 //!   mini-batch a second time.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -22,16 +21,9 @@ use super::shared::put_weights;
 use super::working::TableRows;
 use super::{EmbeddingBags, WorkingRows};
 use crate::group::{devices_above, group_of};
-use crate::ranks::{Loan, marked};
+use crate::ranks::marked;
+use crate::working_set::Loan;
 use crate::{Group, Part};
-
-/// The rows of `asked` that were not sent early.
-pub(super) fn late<'a>(rows: &TableRows<'_>, asked: Cow<'a, [u32]>) -> Cow<'a, [u32]> {
-    if rows.askers.early.is_empty() {
-        return asked;
-    }
-    asked.iter().copied().filter(|row| !rows.askers.is_early(*row as usize)).collect()
-}
 
 /// Marks the rows of `part` that may go early: rows in `slab` that are not held, except lent ones.
 /// Returns their number.
@@ -127,6 +119,7 @@ mod tests {
     use stepwell_optim::RowOptimizer;
 
     use super::*;
+    use crate::rows::shared::late;
     use crate::{Grouper, TableSpec};
 
     #[test]

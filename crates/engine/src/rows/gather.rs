@@ -23,30 +23,36 @@ pub struct Pooled<'a> {
     pub first_order: &'a mut [f32],
 }
 
-pub(super) fn gather(
-    bags: &EmbeddingBags,
-    rows: &WorkingRows<'_>,
-    range: Range<usize>,
-    pooled: Pooled<'_>,
-) {
-    let Pooled { x, width, first_order } = pooled;
-    assert_eq!((first_order.len(), x.len()), (range.len(), range.len() * width), "one row each");
-    first_order.fill(0.0);
-    let Columns { of_fields, .. } = &bags.columns;
-    for ((table, rows), fields) in bags.tables.iter().zip(&rows.tables).zip(of_fields) {
-        let range = range.clone();
-        Arch::new().dispatch(Place { table, fields, rows, width, range, x, first_order });
+impl EmbeddingBags {
+    /// Pools the rows of the examples of `range`.
+    ///
+    /// A bag's rows are added in the order of the data, the first-order weights of an example in
+    /// the order of tables and fields.
+    pub fn gather(&self, rows: &WorkingRows<'_>, range: Range<usize>, pooled: Pooled<'_>) {
+        let Pooled { x, width, first_order } = pooled;
+        assert_eq!(
+            (first_order.len(), x.len()),
+            (range.len(), range.len() * width),
+            "one row each"
+        );
+        first_order.fill(0.0);
+        let Columns { of_fields, .. } = &self.columns;
+        for ((table, rows), fields) in self.tables.iter().zip(&rows.tables).zip(of_fields) {
+            let range = range.clone();
+            Arch::new().dispatch(Place { table, fields, rows, width, range, x, first_order });
+        }
     }
-}
 
-pub(super) fn bytes(bags: &EmbeddingBags, rows: &WorkingRows<'_>, range: Range<usize>) -> u64 {
-    let tables = bags.tables.iter().zip(&rows.tables).zip(&bags.columns.of_fields);
-    let lanes = tables.map(|((table, rows), fields)| {
-        let fields = fields.len();
-        let before = |example: usize| rows.request.occurrences_before(example * fields);
-        (before(range.end) - before(range.start)) * table.weight_lanes()
-    });
-    ((lanes.sum::<usize>() + range.len() * bags.columns.count) * size_of::<f32>()) as u64
+    /// Bytes of rows that [`EmbeddingBags::gather`] reads plus bytes of embeddings that it writes.
+    pub fn gather_bytes(&self, rows: &WorkingRows<'_>, range: Range<usize>) -> u64 {
+        let tables = self.tables.iter().zip(&rows.tables).zip(&self.columns.of_fields);
+        let lanes = tables.map(|((table, rows), fields)| {
+            let fields = fields.len();
+            let before = |example: usize| rows.request.occurrences_before(example * fields);
+            (before(range.end) - before(range.start)) * table.weight_lanes()
+        });
+        ((lanes.sum::<usize>() + range.len() * self.columns.count) * size_of::<f32>()) as u64
+    }
 }
 
 /// Destination of one table's rows.

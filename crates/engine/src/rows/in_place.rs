@@ -5,10 +5,10 @@ use std::sync::Arc;
 use stepwell_mem::Occurrence;
 
 use super::sums::occurrence;
-use super::{Blocks, EmbeddingBags, WorkingRows};
+use super::{EmbeddingBags, WorkingRows};
 use crate::device::{DeviceTier, PoolAsked, PooledAt};
 use crate::group::devices_above;
-use crate::{Group, Part, Result};
+use crate::{Blocks, Group, Part, Result};
 
 /// The devices that pool.
 fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {

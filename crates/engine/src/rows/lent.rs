@@ -9,14 +9,14 @@ use stepwell_base::slab::RowsMut;
 use stepwell_fabric::{Malformed, Message, Reader};
 use stepwell_optim::Storage;
 
-use super::blocks::Blocks;
 use super::sums::{RowGradients as _, Sums, TableBags};
 use super::update::{Workspace, step_row};
 use super::working::TableRows;
 use super::workspaces::refill;
 use super::{EmbeddingBags, Gradients, Laps, Moment, WorkingRows};
-use crate::ranks::{BorrowedTable, Loan, marked};
-use crate::{Borrowed, TableSpec};
+use crate::ranks::{BorrowedTable, marked};
+use crate::working_set::Loan;
+use crate::{Blocks, Borrowed, TableSpec};
 
 /// Number of rows that one thread updates at a time.
 const UPDATED: usize = 256;

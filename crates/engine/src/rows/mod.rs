@@ -12,11 +12,12 @@
 
 mod admission;
 mod below;
-mod blocks;
+mod bounds;
 mod combine;
 mod early;
 mod gather;
 mod in_place;
+mod laps;
 mod lent;
 mod shared;
 mod sketch;
@@ -27,17 +28,17 @@ mod witness;
 mod working;
 mod workspaces;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use stepwell_base::owner::{owner, shards_of};
 
 use self::admission::Admissions;
-pub use self::blocks::Blocks;
 pub use self::early::EarlyRows;
 pub use self::gather::Pooled;
+pub use self::laps::{Laps, NoLaps};
 use self::sketch::Sketch;
 use self::stale::StaleRows;
+pub use self::sums::Gradients;
 use self::sums::TableBags;
 use self::update::{RowsOf, Workspace};
 pub use self::witness::{Moment, Witness};
@@ -46,50 +47,9 @@ pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
 use crate::device::{LanesRead, PooledAt, RowsSent};
 use crate::group::{devices_above, group_of};
-use crate::ranks::Loan;
 use crate::request::BagsByRow;
-use crate::{Dense, Field, Group, Part, Result, TableSpec};
-
-/// Columns of each table's fields in the matrix of pooled embeddings, and their pooling.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns {
-    /// The fields of each table. // (tables) of (fields)
-    pub of_fields: Vec<Vec<Field>>,
-    /// Number of columns of all fields.
-    pub count: usize,
-}
-
-/// Gradients of a mini-batch, from the model above.
-#[derive(Clone, Copy, Debug)]
-pub struct Gradients<'a> {
-    /// Gradient of the pooled embeddings. // (examples, columns)
-    pub d_x: &'a [f32],
-    /// Gradient of the sums of first-order weights. // (examples)
-    pub d_first_order: &'a [f32],
-    /// Labels; above 0.5 is a click, which makes its rows more important. // (examples)
-    pub labels: &'a [f32],
-}
-
-/// Receives time and bytes of the threads' parts of an update.
-pub trait Laps: Sync {
-    /// Seconds of processor time of the calling thread.
-    fn now(&self) -> f64;
-
-    /// Ends a part that began at `begin` and read and wrote `bytes` of rows and gradients.
-    fn over(&self, begin: f64, bytes: u64);
-}
-
-/// Ignores all measurements.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoLaps;
-
-impl Laps for NoLaps {
-    fn now(&self) -> f64 {
-        0.0
-    }
-
-    fn over(&self, _begin: f64, _bytes: u64) {}
-}
+use crate::working_set::Loan;
+use crate::{Admission, Blocks, Columns, Dense, Group, Part, Result, TableSpec};
 
 /// Parameters of a model's embeddings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,19 +130,21 @@ impl EmbeddingBags {
         Workspace::lanes_max(tables, blocks) * size_of::<f32>()
     }
 
-    /// Maximum bytes of the versions for stale reads, with mini-batches of `rows` rows.
-    pub fn stale_bytes_max(table: &TableSpec, staleness: u64, rows: u64) -> u64 {
-        StaleRows::bytes_max(staleness, rows, table.weight_count() as u64)
+    /// Names of the sections with stale versions: of step number `step` among those saved, oldest
+    /// first, and of table `table`.
+    pub fn stale_names(step: usize, table: usize) -> [String; 2] {
+        [stale::keys_name(step, table), stale::weights_name(step, table)]
+    }
+
+    /// Name of the section with the sketch of `table`; `None` if nothing is counted.
+    pub fn sketch_name(table: &TableSpec) -> Option<String> {
+        let counts = table.life.is_some_and(|life| matches!(life.admission, Admission::After(_)));
+        counts.then(|| admission::section(table))
     }
 
     /// Bytes that a sketch takes if assigned `bytes`.
     pub fn sketch_bytes_max(bytes: u64) -> u64 {
         Sketch::bytes(bytes)
-    }
-
-    /// Maximum bytes of rows that are read elsewhere than in their slots.
-    pub fn elsewhere_bytes_max(table: &TableSpec, rows: u64) -> u64 {
-        TableRows::elsewhere_bytes_max(rows, table.weight_count() as u64)
     }
 
     /// Shows every row read from now on to `witness`.
@@ -236,9 +198,7 @@ impl EmbeddingBags {
         let shows = self.witness.is_some();
         if let Some(devices) = devices_above(groups).filter(|_| shows || !pooled) {
             let read = if shows { LanesRead::All } else { LanesRead::Weights };
-            below::bring(parts, groups, |table| {
-                devices.lanes_read(table, &self.tables[table], read)
-            });
+            self.bring_below(devices, parts, groups, read);
             devices.fetch(parts, groups, &self.tables, number, read)?;
         }
         if pooled {
@@ -302,19 +262,6 @@ impl EmbeddingBags {
                 witness.read(at, table.id, *key, &weights, state);
             }
         }
-    }
-
-    /// Pools the rows of the examples of `range`.
-    ///
-    /// A bag's rows are added in the order of the data, the first-order weights of an example in
-    /// the order of tables and fields.
-    pub fn gather(&self, rows: &WorkingRows<'_>, range: Range<usize>, pooled: Pooled<'_>) {
-        gather::gather(self, rows, range, pooled);
-    }
-
-    /// Bytes of rows that [`EmbeddingBags::gather`] reads plus bytes of embeddings that it writes.
-    pub fn gather_bytes(&self, rows: &WorkingRows<'_>, range: Range<usize>) -> u64 {
-        gather::bytes(self, rows, range)
     }
 
     /// Ends a step: updates the rows held for it, on the threads of the calling pool.

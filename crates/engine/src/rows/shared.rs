@@ -1,6 +1,7 @@
 //! The row half of a step with several ranks: what an owner sends and receives, what a requester
 //! does.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pulp::Arch;
@@ -8,15 +9,14 @@ use rayon::prelude::*;
 use stepwell_fabric::{Error as FabricError, Message, Reader};
 use stepwell_mem::Occurrence;
 
-use super::blocks::Blocks;
 use super::combine::{self, Partials, RankSums, RowsSummed};
 use super::sums::{Sums, TableBags};
 use super::update::{RowsOf, Update, Workspace};
 use super::working::TableRows;
-use super::{EmbeddingBags, Gradients, Laps, WorkingRows, early, lent};
+use super::{EmbeddingBags, Gradients, Laps, WorkingRows, lent};
 use crate::group::devices_above;
-use crate::ranks::Loan;
-use crate::{Borrowed, Group, Guests, Part, Result, Routes, TableSpec};
+use crate::working_set::Loan;
+use crate::{Blocks, Borrowed, Group, Guests, Part, Result, Routes, TableSpec};
 
 /// Number of rows that one thread copies at a time.
 const ANSWERED: usize = 512;
@@ -33,6 +33,14 @@ pub(super) fn put_weights(rows: &TableRows<'_>, asked: &[u32], message: &mut Mes
     });
 }
 
+/// The rows of `asked` that were not sent early.
+pub(super) fn late<'a>(rows: &TableRows<'_>, asked: Cow<'a, [u32]>) -> Cow<'a, [u32]> {
+    if rows.askers.early.is_empty() {
+        return asked;
+    }
+    asked.iter().copied().filter(|row| !rows.askers.is_early(*row as usize)).collect()
+}
+
 impl EmbeddingBags {
     /// Adds to each rank's message the weights of the rows that it requested, as this step reads
     /// them. `rows` are held by [`EmbeddingBags::hold`] for the requests of all ranks.
@@ -45,7 +53,7 @@ impl EmbeddingBags {
                     true => lent::answer(rows, asked, message),
                     false => asked.into(),
                 };
-                put_weights(rows, &early::late(rows, asked), message);
+                put_weights(rows, &late(rows, asked), message);
             }
         });
     }

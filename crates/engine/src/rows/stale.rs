@@ -20,7 +20,6 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use stepwell_base::Key;
 
-use super::EmbeddingBags;
 use super::admission::Admissions;
 use super::working::TableRows;
 use crate::Dense;
@@ -184,19 +183,11 @@ impl StaleRows {
     }
 }
 
-impl EmbeddingBags {
-    /// Names of the sections with stale versions: of step number `step` among those saved, oldest
-    /// first, and of table `table`.
-    pub fn stale_names(step: usize, table: usize) -> [String; 2] {
-        [keys_name(step, table), weights_name(step, table)]
-    }
-}
-
-fn keys_name(step: usize, table: usize) -> String {
+pub(super) fn keys_name(step: usize, table: usize) -> String {
     format!("ssp keys {step} {table}")
 }
 
-fn weights_name(step: usize, table: usize) -> String {
+pub(super) fn weights_name(step: usize, table: usize) -> String {
     format!("ssp weights {step} {table}")
 }
 

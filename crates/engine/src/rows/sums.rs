@@ -18,11 +18,9 @@ use stepwell_base::prefetch::prefetch_row;
 use stepwell_base::tiles::{TILE, add, add_times, copy, copy_times};
 use stepwell_mem::Occurrence;
 
-use super::Gradients;
-use super::blocks::Blocks;
 use super::workspaces::refill;
-use crate::Field;
 use crate::request::BagsByRow;
+use crate::{Blocks, Field};
 
 /// Bags between the prefetch of a gradient and its use, within one row or across rows.
 const BAGS_AHEAD: usize = 16;
@@ -58,6 +56,17 @@ impl SumsRoom {
     fn depth(blocks: usize) -> usize {
         (blocks.max(1).ilog2() as usize + 2).min(DEPTH_MAX)
     }
+}
+
+/// Gradients of a mini-batch, from the model above.
+#[derive(Clone, Copy, Debug)]
+pub struct Gradients<'a> {
+    /// Gradient of the pooled embeddings. // (examples, columns)
+    pub d_x: &'a [f32],
+    /// Gradient of the sums of first-order weights. // (examples)
+    pub d_first_order: &'a [f32],
+    /// Labels; above 0.5 is a click, which makes its rows more important. // (examples)
+    pub labels: &'a [f32],
 }
 
 /// Bags of a table's rows, and their gradients.

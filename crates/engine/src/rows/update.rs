@@ -11,13 +11,13 @@ use stepwell_base::slab::RowsMut;
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
 
-use super::Laps;
 use super::admission::{self, Admissions};
 use super::combine::{Combined, Partials};
+use super::laps::Laps;
 use super::sums::{RowGradients, Sums, SumsRoom, TableBags};
 use super::workspaces::{Workspaces, refill};
-use crate::ranks::Loan;
 use crate::request::BagsByRow;
+use crate::working_set::Loan;
 use crate::{History, Request, TableSpec};
 
 /// Number of bags that one task takes, unless a single row has more.

@@ -7,9 +7,9 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
 
-use crate::device::{OnDevice, Visited};
-use crate::ranks::Askers;
+use crate::device::Visited;
 use crate::request::BagsByRow;
+use crate::working_set::{Askers, OnDevice};
 use crate::{Group, Part, Request, TableSpec};
 
 /// The rows of a mini-batch, held as long as this lives.

@@ -21,7 +21,7 @@ use stepwell_base::random;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME, is_segment};
 
-use super::file_error;
+use crate::error::file_error;
 use crate::{Error, Result};
 
 const ROWS: &str = "rows-";

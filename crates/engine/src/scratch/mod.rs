@@ -16,6 +16,7 @@ use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk};
 
 pub use self::aside::SetAside;
+use crate::error::file_error;
 use crate::{Error, Placement, Result};
 
 pub use left::{name_of_rank, refuse_checkpoint, refuse_store};
@@ -58,12 +59,6 @@ pub struct Scratch {
     kept: bool,
     /// A report of what was set aside.
     note: Option<String>,
-}
-
-/// Error with the attempted action and the path.
-pub fn file_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::File { action, path, source }
 }
 
 impl Scratch {

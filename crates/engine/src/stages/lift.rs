@@ -6,9 +6,9 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
-use super::flow::{Cargo, Ready, Unit};
+use super::flow::{Ready, Unit};
 use crate::device::{Lifter, NextMove};
-use crate::{DeviceTier, Error, Group, Result};
+use crate::{Cargo, DeviceTier, Error, Group, Result};
 
 /// Stage `lift`: copies the rows of units up to their devices. A unit continues as soon as all
 /// copies are queued; its steps wait on the devices for an event.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 
-use super::flow::{Cargo, Pause, Ready, Unit};
+use super::flow::{Pause, Ready, Unit};
 use crate::device::{AboveMoves, Lowerer, NextMove};
-use crate::{DeviceTier, Error, Group, Result};
+use crate::{Cargo, DeviceTier, Error, Group, Result};
 
 /// Stage `lower`: copies rows from devices down into their host slots.
 pub struct LowerStage<C, M> {

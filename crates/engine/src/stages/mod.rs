@@ -21,6 +21,7 @@
 mod counters;
 mod disorder;
 mod due;
+mod finished;
 mod flow;
 mod lift;
 mod lower;
@@ -30,7 +31,7 @@ mod spares;
 mod too_large;
 mod write;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Receiver, Sender, bounded};
@@ -41,30 +42,20 @@ pub use self::counters::{Counters, Planned};
 use self::disorder::Disorder;
 use self::due::Due;
 pub use self::due::Times;
-pub use self::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Unit};
+pub use self::finished::Finished;
+pub use self::flow::{Item, Pause, Ready, Retired, Unit};
 pub use self::lift::LiftStage;
 pub use self::lower::LowerStage;
 use self::plan::PlanEnds;
-pub use self::plan::PlanStage;
-pub use self::pull::{PullStage, UNITS_PULLED};
+pub use self::plan::{PlanStage, Window};
+pub use self::pull::PullStage;
 pub use self::spares::Spares;
 use self::write::WriteStage;
-use crate::group::devices_above;
-use crate::{Error, Group, Planner, Result};
+use crate::group::{devices_above, rules_of};
+use crate::{Cargo, Error, Group, Planner, Result};
 
 /// Maximum number of batches queued between the caller and `plan`.
 pub const BATCHES_QUEUED: usize = 1;
-
-type Handoff<T> = Arc<Mutex<Option<T>>>;
-
-/// How far the stages look ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Units whose rows are pinned or moving, beyond the one that trains.
-    pub lookahead: usize,
-    /// Batches whose keys are known ahead.
-    pub horizon: usize,
-}
 
 /// The stages of a hierarchy, to be driven together with the caller's own, and the caller's ends of
 /// their queues.
@@ -93,24 +84,6 @@ pub struct Ends<C, M> {
     pub retired: Sender<Retired<C>>,
     /// Memory of finished mini-batches.
     pub spares: Arc<Spares<C>>,
-}
-
-/// The planners of finished stages.
-#[derive(Clone, Debug, Default)]
-pub struct Finished(Handoff<Vec<Planner>>);
-
-impl Finished {
-    /// Returns the planners, if the stages ran to their end.
-    ///
-    /// # Panics
-    /// If rows are still pinned.
-    pub fn take(&self) -> Option<Vec<Planner>> {
-        let planners = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        for planner in &planners {
-            assert_eq!(planner.pinned(), 0, "rows are pinned although nothing is in flight");
-        }
-        Some(planners)
-    }
 }
 
 impl<C: Cargo, M: Send + 'static> Stages<C, M> {
@@ -160,7 +133,7 @@ pub fn stages<C: Cargo, M: Send>(
         retired: retired_out,
         spares: Arc::clone(&spares),
         above: tier.cloned(),
-        finished: Arc::clone(&finished.0),
+        finished: finished.clone(),
     };
     let (pull_input, ready, above) = match above {
         None => (planned_out, ready, None),
@@ -187,9 +160,4 @@ fn writing(stage: WriteStage, rules: Rules) -> BoxedStage<Error> {
         None => Box::new(stage),
         Some(broken) => Box::new(Disorder::new(stage, broken)),
     }
-}
-
-/// The rules in force, the same in every table group.
-fn rules_of(groups: &[Arc<Group>]) -> Rules {
-    groups.first().map(|group| group.rules).unwrap_or_default()
 }

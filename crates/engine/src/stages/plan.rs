@@ -15,7 +15,7 @@ mod rows;
 mod shed;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use stepwell_base::Key;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
@@ -24,18 +24,28 @@ use stepwell_base::stage::{Progress, Stage};
 
 use super::counters::Counters;
 use super::due::Due;
-use super::flow::{Cargo, Item, MiniBatch, Pause, Ready, Retired, Unit};
+use super::finished::Finished;
+use super::flow::{Item, Pause, Ready, Retired, Unit};
 use super::spares::Spares;
 use super::too_large::too_large;
-use super::{Handoff, Window, rules_of};
 use crate::device::Above;
-use crate::{DeviceTier, Error, Fit, Group, GroupUnit, Planner, Result};
+use crate::group::rules_of;
+use crate::{Cargo, DeviceTier, Error, Fit, Group, GroupUnit, MiniBatch, Planner, Result};
 
 /// Units in flight, including the one that trains, that are always allowed, however many slots they
 /// hold.
 const WINDOW_LEAST: usize = 2;
 /// More units are planned while at most one in this many slots is held.
 const WINDOW_PART: usize = 2;
+
+/// How far the stages look ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Units whose rows are pinned or moving, beyond the one that trains.
+    pub lookahead: usize,
+    /// Batches whose keys are known ahead.
+    pub horizon: usize,
+}
 
 #[derive(Debug)]
 enum Waiting<C, M> {
@@ -66,7 +76,7 @@ pub struct PlanStage<C, M> {
     output: Sender<Ready<C, M>>,
     retired: Receiver<Retired<C>>,
     spares: Arc<Spares<C>>,
-    finished: Handoff<Vec<Planner>>,
+    finished: Finished,
 }
 
 /// Queues and state that connect the planner to the other stages.
@@ -78,7 +88,7 @@ pub(super) struct PlanEnds<C, M> {
     pub(super) due: Due,
     /// The devices, if any.
     pub(super) above: Option<Arc<DeviceTier>>,
-    pub(super) finished: Handoff<Vec<Planner>>,
+    pub(super) finished: Finished,
 }
 
 impl<C: Cargo, M: Send> PlanStage<C, M> {
@@ -346,8 +356,7 @@ impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
                 let dirty = above.take_dirty(&self.planners);
                 above.tier.leave(dirty);
             }
-            let planners = std::mem::take(&mut self.planners);
-            *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(planners);
+            self.finished.put(std::mem::take(&mut self.planners));
             return Ok(Progress::Done);
         }
         Ok(if any { Progress::Progressed } else { Progress::Blocked })

@@ -7,13 +7,11 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 
-use super::flow::{Cargo, MiniBatch, Pause, Ready, Unit};
-use super::rules_of;
+use super::flow::{Pause, Ready, Unit};
 use super::write::Down;
-use crate::{Error, Group, GroupUnit, Pull, Puller, Result};
-
-/// Maximum number of units being filled at once.
-pub const UNITS_PULLED: usize = 4;
+use crate::group::rules_of;
+use crate::unit::UNITS_PULLED;
+use crate::{Cargo, Error, Group, GroupUnit, MiniBatch, Pull, Puller, Result};
 
 /// A unit being filled, or an item between units.
 struct Pulling<C, M> {

@@ -10,8 +10,8 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::flow::{Cargo, MiniBatch};
-use crate::{Part, WorkingSet};
+use crate::mini_batch::{Cargo, MiniBatch};
+use crate::working_set::{Part, WorkingSet};
 
 /// Pool between the stage that finishes mini-batches and those that fill them.
 #[derive(Debug)]

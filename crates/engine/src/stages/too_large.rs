@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 
-use super::flow::{Cargo, MiniBatch};
-use crate::{Error, Group, Planner};
+use crate::{Cargo, Error, Group, MiniBatch, Planner};
 
 /// Error for `mini`, whose rows can never fit table group `number`.
 pub(super) fn too_large<C: Cargo>(

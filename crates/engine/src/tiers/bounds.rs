@@ -7,11 +7,8 @@ use stepwell_ssd::Harvest;
 
 use super::{GroupPlan, TierPlan};
 use crate::harvest;
-use crate::rows::EmbeddingBags;
-use crate::{
-    Admission, Error, GroupUnit, Grouper, Life, Planner, Puller, Result, Staging, TableSpec,
-    UNITS_PULLED,
-};
+use crate::unit::UNITS_PULLED;
+use crate::{Error, GroupUnit, Grouper, Planner, Puller, Result, Staging, TableSpec};
 
 /// Load on the tiers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -231,33 +228,5 @@ impl TierPlan {
         let planners: u64 = self.groups.iter().map(planner).sum();
         let bytes = planners + Grouper::bytes_max(load.mini_batch * self.ids_max());
         budget.add("planning", bytes, format!("{horizon} mini-batches known ahead"));
-    }
-
-    /// Adds the bounds of data about the past: versions of rows for stale reads, counts of keys.
-    pub fn add_history(&self, tables: &[TableSpec], load: &Load, budget: &mut Budget) {
-        // A checkpoint is written from a copy.
-        let copies = 1 + u64::from(load.saves);
-        let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0u64);
-        for ((table, of), sketch) in tables.iter().zip(&self.loads).zip(&load.sketch_bytes) {
-            let rows = load.mini_batch * of.ids_max;
-            versions += copies * EmbeddingBags::stale_bytes_max(table, load.staleness, rows);
-            if load.staleness > 0 || table.life.is_some() {
-                elsewhere += EmbeddingBags::elsewhere_bytes_max(table, rows);
-            }
-            if let Some(Life { admission: Admission::After(_), .. }) = table.life {
-                let bytes = EmbeddingBags::sketch_bytes_max(*sketch).saturating_mul(copies);
-                sketches = sketches.saturating_add(bytes);
-            }
-        }
-        if elsewhere > 0 {
-            budget.add("rows read elsewhere", elsewhere, "rows of a mini-batch");
-        }
-        if versions > 0 {
-            budget.add("stale rows", versions, format!("{} steps", load.staleness));
-        }
-        if sketches > 0 {
-            let copied = if load.saves { ", copied for a checkpoint" } else { "" };
-            budget.add("admission", sketches, format!("rows.sketch{copied}"));
-        }
     }
 }

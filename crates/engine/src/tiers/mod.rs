@@ -1,12 +1,11 @@
-//! Plans and builds the tiers of a model's tables: memory and disk of each table group, the
-//! resulting bounds, slabs and stores.
+//! Plans the tiers of a model's tables: memory and disk of each table group, and the resulting
+//! bounds.
 //!
 //! - **Budgets.** Memory is divided by the bytes of rows that an example is expected to touch,
 //!   metadata included; tables with assigned memory get exactly that. The index is divided by ids,
 //!   the page cache by bytes. Tables of a group pool their shares.
 
 mod bounds;
-mod open;
 mod share;
 
 use stepwell_base::ByteCount;
@@ -14,7 +13,6 @@ use stepwell_mem::{PolicyKind, bytes_for, slots_within};
 use stepwell_ssd::StoreOptions;
 
 pub use self::bounds::Load;
-pub use self::open::Begin;
 use self::share::{Want, share};
 use crate::harvest::{HarvestSize, rows_within};
 use crate::{Error, GroupTables, Planner, Result, TableSpec};
@@ -108,8 +106,8 @@ pub struct GroupPlan {
 pub struct TierPlan {
     /// Plans by table group.
     pub groups: Vec<GroupPlan>,
-    options: TierOptions,
-    loads: Vec<TableLoad>,
+    pub(crate) options: TierOptions,
+    pub(crate) loads: Vec<TableLoad>,
 }
 
 impl TierPlan {

@@ -4,13 +4,14 @@ use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable, UpdateTable};
 use stepwell_optim::Storage;
 
 use super::exchange::firsts;
-use super::{PoolAsked, Pooled};
-use crate::device::describe::{describe, rounding, storage};
-use crate::device::tier::{DeviceTier, OneDevice, SlabAt};
-use crate::device::visit::{SentTables, Visit, Visitor, counts};
+use crate::device::describe::{SentTables, SlabAt, counts, describe, rounding, storage};
+use crate::device::pool_asked::PoolAsked;
+use crate::device::pool_buffers::Pooled;
+use crate::device::tier::{DeviceTier, OneDevice};
+use crate::device::visit::Visit;
+use crate::device::visitor::Visitor;
 use crate::request::BagsByRow;
-use crate::rows::Blocks;
-use crate::{Request, Result, TableSpec};
+use crate::{Blocks, Request, Result, TableSpec};
 
 /// A sequence of lists under construction.
 struct Words<'a> {

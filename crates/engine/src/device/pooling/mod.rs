@@ -22,68 +22,21 @@
 
 mod exchange;
 mod lists;
-mod room;
-mod sizes;
 
 use std::sync::{Arc, MutexGuard};
 
 use stepwell_base::rules::Rule;
-use stepwell_device::{Arg, Buffer, Event, RowsAt};
+use stepwell_device::Arg;
 use stepwell_kernels::named;
 
 use self::lists::Laid;
-pub(super) use self::room::PoolRoom;
-pub use self::sizes::PoolShape;
-pub(super) use self::sizes::PoolSizes;
+use super::pool_asked::{PoolAsked, PooledAt};
+use super::pool_buffers::Pooled;
+use super::pool_sizes::PoolSizes;
 use super::tier::{DeviceTier, OneDevice};
-use super::visit::{LanesRead, SentTables, Visit, Visitor};
-use crate::rows::{Blocks, Columns};
-use crate::{Group, Part, Result, TableSpec};
-
-/// Buffers that connect the rows on a device with its replica of the dense part. A row of a buffer
-/// is an example; blocks of the device begin `slot_rows` rows apart.
-#[derive(Debug)]
-pub struct PooledAt {
-    /// Input of the layers, pooled embeddings first. // (rows, columns)
-    pub x: Buffer<f32>,
-    /// Number of columns of the input.
-    pub columns: usize,
-    /// Sums of first-order weights. // (rows)
-    pub first_order: Buffer<f32>,
-    /// Gradients of the pooled embeddings. // (rows, embedding columns)
-    pub d_x: Buffer<f32>,
-    /// Gradients of the sums of first-order weights. // (rows)
-    pub d_first_order: Buffer<f32>,
-    /// Recorded after rows are pooled; layers wait for it.
-    pub pooled: Event,
-    /// Recorded by the owner of the layers after their gradients are complete.
-    pub passed: Event,
-}
-
-/// A mini-batch whose rows are all on devices, to be pooled.
-#[derive(Clone, Copy)]
-pub(crate) struct PoolAsked<'a> {
-    pub(crate) parts: &'a [Part],
-    pub(crate) groups: &'a [Arc<Group>],
-    pub(crate) tables: &'a [TableSpec],
-    pub(crate) columns: &'a Columns,
-    pub(crate) blocks: Blocks,
-    pub(crate) at: &'a [Arc<PooledAt>],
-    pub(crate) number: u32,
-    /// The step that it will be, if it trains.
-    pub(crate) step: Option<u64>,
-}
-
-/// A pooled mini-batch on a device, until it is updated.
-#[derive(Debug)]
-pub(super) struct Pooled {
-    number: u32,
-    tables: SentTables,
-    /// The rows that the device updates.
-    rows: Vec<RowsAt>,
-    /// Number of rows of gradients that its bags refer to.
-    examples: usize,
-}
+use super::visit::{LanesRead, Visit};
+use super::visitor::Visitor;
+use crate::Result;
 
 impl DeviceTier {
     /// Whether rows may be pooled on the devices.

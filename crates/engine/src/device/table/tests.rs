@@ -4,10 +4,11 @@ use stepwell_base::random::Stream as Random;
 use stepwell_device::emulated::{Machine, Settings, Time};
 
 use super::*;
-use crate::device::Lookup;
 
 const SLOTS: [usize; 3] = [1, 9, 200];
 const ROWS: usize = 40;
+/// Number of keys removed or inserted at once.
+const MOVED: usize = 3 * ROWS + 1;
 
 /// An emulated device with tables.
 struct One {
@@ -20,30 +21,15 @@ struct One {
 
 impl One {
     fn new(seed: u64) -> Result<Self> {
-        let plan = DevicePlan {
-            slots: SLOTS.to_vec(),
-            piece_rows: vec![1; SLOTS.len()],
-            rows_max: vec![ROWS],
-            whole: vec![false],
-            visit_lanes: vec![1],
-            lookup: Lookup::Table,
-            by_use: vec![false],
-            warm_up: 0,
-            pooling: None,
-            rows_bytes: 0,
-            tables_bytes: 0,
-            moving_bytes: 0,
-            devices: 1,
-        };
         let machine = Machine::new(Settings { time: Time::Stepped, seed, ..Settings::default() });
         let device = &machine.devices()[0];
         let before = device.memory()[1].0;
         let stream = device.stream("step")?;
-        let mut tables = Tables::new(device, &stream, &plan)?;
-        let bytes = tables_bytes(&SLOTS) + keys_bytes(ROWS, plan.list_words());
+        let mut tables = Tables::new(device, &stream, &SLOTS, ROWS, MOVED)?;
+        let bytes = tables_bytes(&SLOTS) + keys_bytes(ROWS, MOVED);
         assert_eq!(before - device.memory()[1].0, bytes, "as planned");
-        let lists = device.buffer(plan.list_words(), "lists")?;
-        let lists_host = device.pinned(plan.list_words(), "lists")?;
+        let lists = device.buffer(MOVED, "lists")?;
+        let lists_host = device.pinned(MOVED, "lists")?;
         for group in 0..SLOTS.len() {
             tables.change(&stream, &lists, group, &TableChanges::all_leave())?;
         }

@@ -2,31 +2,14 @@
 
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, RowsAt};
-use stepwell_kernels::{RULE_ADAM, UpdateTable, named};
+use stepwell_kernels::{UpdateTable, named};
 
-use super::{Visit, Visitor};
+use super::visit::Visit;
+use crate::device::describe::{SentTables, counts};
 use crate::device::pieces::{MoveRows, SlotList};
 use crate::device::tier::{DeviceTier, OneDevice};
+use crate::device::visitor::Visitor;
 use crate::{Part, Result};
-
-/// Size of a description of tables to update that was sent to a device.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::device) struct SentTables {
-    /// Number of words of its lists.
-    pub(in crate::device) words: usize,
-    /// Number of tables, and of work items over all of them.
-    pub(in crate::device) tables: usize,
-    pub(in crate::device) items: u32,
-    /// Number of rows, over all tables, that blocks of threads update.
-    pub(in crate::device) frequent: u32,
-    /// Whether any tables' rows count their steps.
-    pub(in crate::device) counts: bool,
-}
-
-/// Whether rows of any of `tables` count their steps.
-pub(in crate::device) fn counts(tables: &[UpdateTable]) -> bool {
-    tables.iter().any(|table| table.rule == RULE_ADAM)
-}
 
 impl Visitor {
     /// Begins a mini-batch on device `device`, after the previous one and after its rows are

@@ -4,10 +4,11 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::{Visit, Visitor};
+use super::visit::Visit;
 use crate::Result;
 use crate::device::table::Tables;
 use crate::device::tier::{DeviceTier, OneDevice};
+use crate::device::visitor::Visitor;
 
 impl Visitor {
     /// Copies these words of the lists up.

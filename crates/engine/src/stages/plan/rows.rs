@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use stepwell_base::Key;
 
-use super::super::flow::{Cargo, MiniBatch, Unit};
+use super::super::flow::Unit;
 use super::{PlanStage, Waiting, batches};
 use crate::device::AboveMoves;
-use crate::{GroupUnit, Planner, Result};
+use crate::{Cargo, GroupUnit, MiniBatch, Planner, Result};
 
 impl<C: Cargo, M: Send> PlanStage<C, M> {
     /// Learns the keys of `batch`.

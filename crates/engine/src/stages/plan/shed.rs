@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{MiniBatch, PlanStage, batches};
+use super::{PlanStage, batches};
+use crate::MiniBatch;
 use crate::device::AboveMoves;
 
 impl<C, M> PlanStage<C, M> {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use stepwell_base::owner::{RankOf, owner};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_device::Event;
 
-use crate::Part;
-use crate::planner::NO_SLOT;
+/// Slot of a row that has none, because it stays below a device.
+pub(crate) const NO_SLOT: SlotIndex = SlotIndex(u32::MAX);
 
 /// A device's rows of one table in a mini-batch.
 #[derive(Debug, Default)]
@@ -61,15 +60,6 @@ impl OnDevice {
     }
 }
 
-/// The device that has a key, among the `devices` of a rank: devices of all ranks own key shards as
-/// that many ranks would.
-pub(crate) fn device_of(key: Key, of: RankOf, devices: usize) -> usize {
-    if devices == 1 {
-        return 0;
-    }
-    owner(key, of.ranks * devices) - of.rank * devices
-}
-
 /// Where the rows of one table and mini-batch are on devices.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
@@ -89,7 +79,7 @@ impl Places {
     }
 
     /// Keeps only rows that `may_go_up` on device `device`: the others stay on the host.
-    pub(super) fn keep_below(&mut self, device: usize, may_go_up: impl Fn(Key) -> bool) {
+    pub(crate) fn keep_below(&mut self, device: usize, may_go_up: impl Fn(Key) -> bool) {
         self.devices[device].keep(&mut self.below, |_, key| may_go_up(key));
     }
 
@@ -99,35 +89,5 @@ impl Places {
         let before = below.len();
         devices[device].leave(below);
         below.len() - before
-    }
-}
-
-impl Part {
-    /// Divides the part's rows among the `devices` devices of a rank.
-    pub(crate) fn share_out(&mut self, of: RankOf, devices: usize) {
-        self.above.clear();
-        self.above.devices.resize_with(devices, OnDevice::default);
-        for (row, key) in self.request.distinct.iter().enumerate() {
-            let on = &mut self.above.devices[device_of(*key, of, devices)];
-            on.keys.push(*key);
-            on.rows.push(row as u32);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_of_a_rank_share_out_what_the_rank_owns() {
-        for (ranks, devices) in [(1, 1), (1, 4), (2, 2), (3, 5), (8, 8)] {
-            let mut seen = vec![false; devices];
-            for key in (0..5000).map(Key) {
-                let rank = owner(key, ranks);
-                seen[device_of(key, RankOf { rank, ranks }, devices)] = true;
-            }
-            assert!(seen.iter().all(|seen| *seen), "{ranks} ranks of {devices}");
-        }
     }
 }

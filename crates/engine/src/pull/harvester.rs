@@ -5,14 +5,14 @@ use std::sync::Arc;
 use stepwell_base::{Key, SlotIndex};
 use stepwell_ssd::{Harvest, Reader, Wanted, Wasted};
 
-use super::{Basket, HarvestSize, Outlook};
 use crate::Group;
 use crate::group::TrafficCount;
+use crate::harvest::{Basket, HarvestSize, Outlook};
 use crate::unit::Fill;
 
 /// Moves rows of one table group from pages into the basket, and from there into their slots.
 #[derive(Debug)]
-pub(crate) struct Harvester {
+pub(super) struct Harvester {
     basket: Basket,
     /// The first mini-batch whose rows are not all in their slots.
     now: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Harvester {
 
 impl Harvester {
     /// A harvester for `group`.
-    pub(crate) fn new(group: &Group) -> Self {
+    pub(super) fn new(group: &Group) -> Self {
         let (size, outlook) = group.outlook.clone().unzip();
         let HarvestSize { rows, unit_bytes } = size.unwrap_or_default();
         Self {
@@ -44,14 +44,14 @@ impl Harvester {
     }
 
     /// Makes `reader` look for wanted rows.
-    pub(crate) fn look_with(&self, reader: &mut Reader) {
+    pub(super) fn look_with(&self, reader: &mut Reader) {
         if let Some(outlook) = &self.outlook {
             reader.harvest(Arc::clone(outlook) as Arc<dyn Wanted>, self.unit_bytes);
         }
     }
 
     /// Drops the rows of `keys`, which are being staged and will replace the store's.
-    pub(crate) fn forget(&mut self, keys: impl Iterator<Item = Key>) {
+    pub(super) fn forget(&mut self, keys: impl Iterator<Item = Key>) {
         let Self { basket, found, .. } = self;
         found.clear();
         basket.find_each(keys, found);
@@ -59,7 +59,7 @@ impl Harvester {
     }
 
     /// Keeps the rows that `reader` harvested, if they are the newest versions.
-    pub(crate) fn keep(&mut self, reader: &mut Reader, group: &Group) {
+    pub(super) fn keep(&mut self, reader: &mut Reader, group: &Group) {
         let Some(outlook) = &self.outlook else { return };
         let Self { harvest, basket, staged_too, now, .. } = self;
         reader.take_harvest(harvest);
@@ -92,7 +92,7 @@ impl Harvester {
     }
 
     /// Records that all mini-batches before `number` have their rows.
-    pub(crate) fn filled_before(&mut self, number: u32) {
+    pub(super) fn filled_before(&mut self, number: u32) {
         self.now = number;
         self.look_on();
     }
@@ -106,7 +106,7 @@ impl Harvester {
 
     /// Fills the slots of those of `places` whose rows were harvested, and moves these to the
     /// front; returns their number.
-    pub(crate) fn fill(&mut self, group: &Group, places: &mut [u32], fills: &mut [Fill]) -> usize {
+    pub(super) fn fill(&mut self, group: &Group, places: &mut [u32], fills: &mut [Fill]) -> usize {
         let Self { basket, found, slots, .. } = self;
         found.clear();
         basket.find_each(places.iter().map(|place| fills[*place as usize].key), found);

@@ -3,8 +3,7 @@
 use stepwell_device::Device;
 use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable};
 
-use crate::TableSpec;
-use crate::rows::{Blocks, Columns};
+use crate::{Blocks, Columns, TableSpec};
 
 /// Layout of examples in a dense part on devices, and the columns that rows are pooled into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub(crate) struct PoolSizes {
     pub(super) columns_of: Vec<u32>,
     tables: usize,
     /// Number of words of lists besides slots of rows and words for rounding.
-    pub(in crate::device) words: usize,
+    pub(super) words: usize,
     /// Lanes of weights of all devices; 0 for a single device.
     pub(super) lanes: usize,
     /// Rows of gradients of all devices; 0 for a single device.
@@ -42,7 +41,7 @@ pub(crate) struct PoolSizes {
 impl PoolSizes {
     /// Sizes for `tables` on `devices` devices, with at most `rows` distinct rows and `ids` ids of
     /// each table in a mini-batch, and `lanes` lanes of all these rows.
-    pub(in crate::device) fn new(
+    pub(super) fn new(
         shape: PoolShape<'_>,
         tables: &[TableSpec],
         devices: usize,
@@ -86,19 +85,19 @@ impl PoolSizes {
     }
 
     /// Bytes of a device, and as many on the host, for descriptions of tables and columns.
-    pub(in crate::device) fn moving_bytes(&self) -> u64 {
+    pub(super) fn moving_bytes(&self) -> u64 {
         let bytes = [self.tables * size_of::<PoolTable>(), size_of_val(&*self.columns_of)];
         bytes.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum()
     }
 
     /// Bytes of a device alone.
-    pub(in crate::device) fn device_bytes(&self) -> u64 {
+    pub(super) fn device_bytes(&self) -> u64 {
         let buffers = [self.lanes, self.rows * self.columns(), self.rows];
         buffers.iter().map(|lanes| Device::bytes_counted((lanes.max(&1) * 4) as u64)).sum()
     }
 
     /// Bytes of the host for positions of rows and examples, for mini-batches of `rows` rows.
-    pub(in crate::device) fn host_bytes(&self, rows: usize) -> u64 {
+    pub(super) fn host_bytes(&self, rows: usize) -> u64 {
         ((rows + self.blocks * self.slot_rows) * size_of::<u32>()) as u64
     }
 }

@@ -1,11 +1,15 @@
 //! Where the rows of a request are: the owner's half of a look-up.
 
+mod askers;
+mod places;
+
 use stepwell_base::SlotIndex;
 use stepwell_mem::Occurrence;
 
+pub use self::askers::Askers;
+pub(crate) use self::askers::Loan;
+pub(crate) use self::places::{NO_SLOT, OnDevice, Places};
 use crate::Request;
-use crate::device::Places;
-use crate::ranks::Askers;
 use crate::request::BagsByRow;
 
 /// The rows of one mini-batch in one table, by their number in the request.

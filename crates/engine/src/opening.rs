@@ -8,10 +8,11 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::Disk;
 use stepwell_ssd::{Error as StoreError, KEY_SHARDS, KeyShardSet, Store, StoreOptions, Verify};
 
-use super::{GroupPlan, TierPlan};
 use crate::checkpoint::OLDER;
 use crate::group::index_of_all;
-use crate::{Checkpoint, DeviceTier, Error, Group, Planner, Result, Staging, TableSpec};
+use crate::{
+    Checkpoint, DeviceTier, Error, Group, GroupPlan, Planner, Result, Staging, TableSpec, TierPlan,
+};
 
 /// Initial rows of a store.
 #[derive(Clone, Copy, Debug)]

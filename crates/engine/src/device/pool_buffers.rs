@@ -1,15 +1,15 @@
 //! Buffers of one device for pooling.
 
-use stepwell_device::{Buffer, Device, Event, Pinned, Stream};
+use stepwell_device::{Buffer, Device, Event, Pinned, RowsAt, Stream};
 use stepwell_kernels::PoolTable;
 
-use super::{PoolSizes, Pooled};
+use super::describe::SentTables;
+use super::pool_sizes::PoolSizes;
 use crate::Result;
-use crate::device::visit::Visitor;
 
-/// Buffers and state of one device.
+/// Buffers and state of one device for pooling.
 #[derive(Debug)]
-pub(in crate::device) struct PoolRoom {
+pub(super) struct PoolBuffers {
     pub(super) pools_host: Pinned<PoolTable>,
     pub(super) pools: Buffer<PoolTable>,
     /// Weights of all devices' rows, if there are several devices.
@@ -27,8 +27,19 @@ pub(in crate::device) struct PoolRoom {
     pub(super) columns_of: Buffer<u32>,
 }
 
-impl PoolRoom {
-    pub(in crate::device) fn new(
+/// A pooled mini-batch on a device, until it is updated.
+#[derive(Debug)]
+pub(super) struct Pooled {
+    pub(super) number: u32,
+    pub(super) tables: SentTables,
+    /// The rows that the device updates.
+    pub(super) rows: Vec<RowsAt>,
+    /// Number of rows of gradients that its bags refer to.
+    pub(super) examples: usize,
+}
+
+impl PoolBuffers {
+    pub(super) fn new(
         device: &Device,
         stream: &Stream,
         tables: usize,
@@ -51,17 +62,5 @@ impl PoolRoom {
             words: 0,
             columns_of,
         })
-    }
-}
-
-impl Visitor {
-    pub(super) fn pool(&self) -> &PoolRoom {
-        let Some(room) = &self.pool else { panic!("this device does not pool") };
-        room
-    }
-
-    pub(super) fn pool_mut(&mut self) -> &mut PoolRoom {
-        let Some(room) = &mut self.pool else { panic!("this device does not pool") };
-        room
     }
 }
