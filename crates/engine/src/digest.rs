@@ -7,8 +7,7 @@
 
 use stepwell_base::{Key, TableId, hash};
 
-use crate::DenseView;
-use crate::dense::pieces;
+use crate::dense::{DenseView, pieces};
 
 /// A digest under construction.
 #[derive(Debug, Default)]
@@ -59,7 +58,7 @@ impl ModelDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Dense;
+    use crate::dense::Dense;
 
     fn digest(rows: &[(u32, u64, [u8; 2])], dense: &[f32]) -> String {
         let mut digest = ModelDigest::default();

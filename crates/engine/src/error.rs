@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::{ByteCount, NO_THREAD};
 
-use crate::IndexFull;
+use crate::index_full::IndexFull;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

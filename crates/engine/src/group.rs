@@ -19,10 +19,14 @@ pub(crate) use self::index::index_of_all;
 use self::index_share::IndexShare;
 pub use self::index_share::IndexWatch;
 pub use self::traffic::{Traffic, TrafficCount};
-use crate::device::Visited;
+use crate::device::{DeviceTier, Visited};
+use crate::digest::ModelDigest;
+use crate::group_tables::GroupTables;
 use crate::harvest::{self, HarvestSize, Outlook};
+use crate::planner::Planner;
 use crate::staging::{StagedRows, Staging};
-use crate::{DeviceTier, Error, GroupTables, ModelDigest, Planner, Result, TableSpec};
+use crate::table::TableSpec;
+use crate::{Error, Result};
 
 /// Number of rows loaded from the store at once.
 const ROWS_AT_ONCE: usize = 4096;

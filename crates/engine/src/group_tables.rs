@@ -1,6 +1,6 @@
 //! Which tables of a model share a slab and a store.
 
-use crate::TableSpec;
+use crate::table::TableSpec;
 
 /// Which tables of a model are in one slab and one store, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]

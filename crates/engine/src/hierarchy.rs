@@ -18,10 +18,11 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Refused};
 use stepwell_base::stage::{self, BoxedStage, Progress, Rhythm, StageTimes};
 
-use crate::stages::{
-    Counters, Ends, Finished, Item, Ready, Retired, Times, Window, stages,
-};
-use crate::{Cargo, Error, Group, MiniBatch, Planner, Result};
+use crate::group::Group;
+use crate::mini_batch::{Cargo, MiniBatch};
+use crate::planner::Planner;
+use crate::stages::{Counters, Ends, Finished, Item, Ready, Retired, Times, Window, stages};
+use crate::{Error, Result};
 
 /// What polls the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

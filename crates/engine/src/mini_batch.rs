@@ -2,8 +2,9 @@
 
 use stepwell_base::Key;
 
+use crate::group::Group;
 use crate::planner::Asked;
-use crate::{Group, Part};
+use crate::working_set::Part;
 
 /// Purpose of a mini-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,14 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::Disk;
 use stepwell_ssd::{Error as StoreError, KEY_SHARDS, KeyShardSet, Store, StoreOptions, Verify};
 
-use crate::checkpoint::OLDER;
-use crate::group::index_of_all;
-use crate::{
-    Checkpoint, DeviceTier, Error, Group, GroupPlan, Planner, Result, Staging, TableSpec, TierPlan,
-};
+use crate::checkpoint::{Checkpoint, OLDER};
+use crate::device::DeviceTier;
+use crate::group::{Group, index_of_all};
+use crate::planner::Planner;
+use crate::staging::Staging;
+use crate::table::TableSpec;
+use crate::tiers::{GroupPlan, TierPlan};
+use crate::{Error, Result};
 
 /// Initial rows of a store.
 #[derive(Clone, Copy, Debug)]

@@ -33,10 +33,10 @@ use stepwell_mem::Victim;
 use stepwell_ssd::{Lookup, Reader, Ticket};
 
 use self::harvester::Harvester;
-use crate::group::TrafficCount;
+use crate::Result;
+use crate::group::{Group, TrafficCount};
 use crate::staging::StagedRows;
 use crate::unit::Fill;
-use crate::{Group, Result};
 
 /// Maximum bytes of rows of one look-up in the store.
 const PIECE_BYTES: usize = 1 << 20;

@@ -13,8 +13,11 @@ use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_ssd::{KeyShardSet, Manifest, Store, StoreOptions};
 
+use crate::checkpoint::Checkpoint;
+use crate::life::History;
 use crate::room::{Wants, lacks};
-use crate::{Checkpoint, Error, History, Result, TableSpec};
+use crate::table::TableSpec;
+use crate::{Error, Result};
 
 /// Bytes of rows put at once; one row if it is longer.
 const BYTES_AT_ONCE: usize = 1 << 20;

@@ -25,12 +25,21 @@ use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::PolicyKind;
 use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
-use crate::{
-    Bags, Begin, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, GroupTables,
-    Grouper, Hands, Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Pooled, Pooling,
-    Purpose, Ready, Result, Retired, Scratch, Shape, TableLoad, TableSpec, TierOptions, TierPlan,
-    Unit, Window, WorkingRows,
-};
+use crate::checkpoint::Placement;
+use crate::dense::DenseView;
+use crate::digest::ModelDigest;
+use crate::group_tables::GroupTables;
+use crate::hierarchy::{Hands, Hierarchy};
+use crate::mini_batch::{Cargo, MiniBatch, Purpose};
+use crate::opening::Begin;
+use crate::request::{Bags, Columns, Field, Grouper, Pooling};
+use crate::rows::{EmbeddingBags, Gradients, NoLaps, Pooled, Shape, WorkingRows};
+use crate::scratch::Scratch;
+use crate::stages::{Ready, Retired, Unit, Window};
+use crate::table::TableSpec;
+use crate::tiers::{TableLoad, TierOptions, TierPlan};
+use crate::working_set::Part;
+use crate::{Error, Result};
 
 /// Maximum number of mini-batches fed ahead.
 const LOOKAHEAD_MAX: usize = 10_000;

@@ -4,7 +4,7 @@ use stepwell_base::random::{self, Stream};
 use stepwell_base::{Key, TableId, hash};
 use stepwell_optim::{RowOptimizer, Storage, Weights};
 
-use crate::{History, Life};
+use crate::life::{History, Life};
 
 /// Name of the table in models that name none; its salt is 0.
 pub const DEFAULT_TABLE: &str = "embedding";

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use stepwell_base::SlotIndex;
 
-use crate::group::group_of;
-use crate::{Group, MiniBatch, Unit};
+use crate::group::{Group, group_of};
+use crate::mini_batch::MiniBatch;
+use crate::stages::Unit;
 
 /// Ids that were looked up in a field of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,10 +19,9 @@
 use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, SlotIndex};
 
-use crate::Records;
 use crate::index::{Index, Seek};
 use crate::policy::{Occurrence, Policy, PolicyKind};
-use crate::records::{DIRTY, EXISTS};
+use crate::records::{DIRTY, EXISTS, Records};
 use crate::uses::{KnownUses, NEVER};
 
 /// A row that is evicted from its slot.

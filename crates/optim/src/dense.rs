@@ -10,8 +10,11 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use crate::adagrad::Adagrad;
 use crate::adam::AdamStep;
-use crate::{Adagrad, OptimError, Rule, Sgd};
+use crate::error::OptimError;
+use crate::rule::Rule;
+use crate::sgd::Sgd;
 
 /// A rule and the count of steps taken with it.
 #[derive(Clone, Copy, Debug, PartialEq)]

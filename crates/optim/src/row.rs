@@ -13,7 +13,9 @@ use pulp::{Arch, Simd, WithSimd};
 
 use stepwell_base::random::Stream;
 
-use crate::{OptimError, Rule, Storage};
+use crate::error::OptimError;
+use crate::rule::Rule;
+use crate::storage::Storage;
 
 /// Optimizer of a table's rows.
 #[derive(Clone, Copy, Debug)]

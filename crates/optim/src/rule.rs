@@ -1,6 +1,9 @@
 //! The choice of an optimizer.
 
-use crate::{Adagrad, Adam, OptimError, Sgd};
+use crate::adagrad::Adagrad;
+use crate::adam::Adam;
+use crate::error::OptimError;
+use crate::sgd::Sgd;
 
 /// An optimizer with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]

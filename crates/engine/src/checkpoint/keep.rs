@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_ssd::Manifest;
 
-use super::Figure;
-use crate::{Dense, DenseView, Group, Result};
+use super::best::Figure;
+use crate::Result;
+use crate::dense::{Dense, DenseView};
+use crate::group::Group;
 
 /// Saves the model after exactly one step, completely or not at all.
 ///

@@ -13,8 +13,10 @@ use serde_json::{Map, Value, json};
 use stepwell_base::{TableId, random};
 use stepwell_optim::{RowOptimizer, Rule, Storage};
 
-use super::Checkpoint;
-use crate::{Admission, Error, Life, Result, TableSpec};
+use super::reader::Checkpoint;
+use crate::life::{Admission, Life};
+use crate::table::TableSpec;
+use crate::{Error, Result};
 
 /// Maximum number of weights of a row; such a row has 128 MiB or more.
 const WEIGHTS_MAX: u64 = 1 << 25;

@@ -14,7 +14,8 @@ use super::mark::{Lease, being_removed};
 use super::names::{dense_of_rank, group_of, rows_of_rank};
 use super::sums::{Checksums, Sum};
 use super::{DENSE_FILE, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, ended, files, list};
-use crate::{Dense, Error, Result};
+use crate::dense::Dense;
+use crate::{Error, Result};
 
 /// Bytes of the dense part read at once.
 const PIECE_BYTES: usize = 64 << 10;

@@ -11,8 +11,9 @@ use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_ssd::{Error as StoreError, Manifest, StoreOptions, View};
 
-use super::{Checkpoint, OLDER};
-use crate::{Error, Result, TableSpec};
+use super::reader::{Checkpoint, OLDER};
+use crate::table::TableSpec;
+use crate::{Error, Result};
 
 /// Rows scanned between two checks for a stop request.
 const ROWS_BETWEEN: u64 = 4096;

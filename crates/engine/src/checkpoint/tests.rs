@@ -8,7 +8,10 @@ use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Store, StoreOptions};
 
 use super::*;
-use crate::{Dense, Group, Staging, TableSpec};
+use crate::dense::Dense;
+use crate::group::Group;
+use crate::staging::Staging;
+use crate::table::TableSpec;
 
 fn disk(directory: &Path) -> Arc<dyn Disk> {
     Arc::new(FileDisk::open(directory).unwrap())

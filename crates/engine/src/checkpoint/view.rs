@@ -16,8 +16,11 @@ use stepwell_base::owner::owner;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Refreshed, StoreOptions, View};
 
-use super::{Checkpoint, Lease, Rows};
-use crate::{Error, Result, TableSpec};
+use super::Rows;
+use super::mark::Lease;
+use super::reader::Checkpoint;
+use crate::table::TableSpec;
+use crate::{Error, Result};
 
 /// The rows of one table of a checkpoint, read through a [`View`] of each rank's store. The
 /// checkpoint isn't removed as long as this lives. Its stores may have rows of other tables.

@@ -11,17 +11,19 @@ use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
 
-use super::mark::{Claim, Marks};
+use super::best::{self, Figure};
+use super::keep::{Keep, KeptPart, ModelPart, WholeModel};
+use super::mark::{self, Claim, Marks};
 use super::names::{dense_of_rank, rows_name, rows_of_rank};
+use super::reader::Checkpoint;
 use super::sums::{self, Sum};
 use super::{
-    Checkpoint, DENSE_FILE, FORMAT_VERSION, FORMAT_VERSION_ALONE, Figure, Keep, KeptPart,
-    META_FILE, ModelPart, SUMS_FILE, WholeModel,
+    DENSE_FILE, FORMAT_VERSION, FORMAT_VERSION_ALONE, META_FILE, SUMS_FILE, ended, files,
+    incomplete, list, make_way, meaning, name_of, put_aside,
 };
-use super::{best, ended, files, incomplete, list, make_way, mark, meaning, name_of, put_aside};
-use crate::dense::pieces;
+use crate::dense::{DenseView, pieces};
 use crate::table::SALT_NAME;
-use crate::{DenseView, Error, Result};
+use crate::{Error, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest ones.
 #[derive(Debug)]

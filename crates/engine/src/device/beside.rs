@@ -6,9 +6,12 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::Key;
 use stepwell_base::stage::give_way;
 
-use crate::planner::Asked;
-use crate::working_set::OnDevice;
-use crate::{Error, Group, GroupUnit, MiniBatch, Part, Planner};
+use crate::Error;
+use crate::group::Group;
+use crate::mini_batch::MiniBatch;
+use crate::planner::{Asked, Planner};
+use crate::unit::GroupUnit;
+use crate::working_set::{OnDevice, Part};
 
 /// Threads for the planners of devices.
 #[derive(Debug)]

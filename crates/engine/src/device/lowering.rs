@@ -11,7 +11,8 @@ use super::moves::AboveMove;
 use super::pieces::{MoveRows, PieceRoom, SlotList};
 use super::sizes::PIECES;
 use super::tier::DeviceTier;
-use crate::{Group, Result};
+use crate::Result;
+use crate::group::Group;
 
 /// A piece in flight: its buffers, its group, and the slots for its rows.
 #[derive(Debug)]

@@ -3,8 +3,7 @@
 use stepwell_base::Key;
 use stepwell_base::owner::{RankOf, owner};
 
-use crate::Part;
-use crate::working_set::OnDevice;
+use crate::working_set::{OnDevice, Part};
 
 /// The device that has a key, among the `devices` of a rank: devices of all ranks own key shards as
 /// that many ranks would.

@@ -8,7 +8,8 @@ use stepwell_kernels::named;
 use super::describe::SlabAt;
 use super::moves::AboveMove;
 use super::tier::DeviceTier;
-use crate::{Group, Result};
+use crate::Result;
+use crate::group::Group;
 
 /// Buffers for one piece of rows.
 #[derive(Debug)]

@@ -18,7 +18,12 @@ use super::lookup::{Placed, TableChanges};
 use super::moves::{AboveMove, AboveMoves, AboveUnit};
 use super::tier::DeviceTier;
 use super::warm_up::WarmUp;
-use crate::{Fill, Fit, Group, MiniBatch, Part, Planner, Result};
+use crate::Result;
+use crate::group::Group;
+use crate::mini_batch::MiniBatch;
+use crate::planner::{Fit, Planner};
+use crate::unit::Fill;
+use crate::working_set::Part;
 
 /// Plans the rows on the devices of a run.
 #[derive(Debug)]

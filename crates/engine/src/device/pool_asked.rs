@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use stepwell_device::{Buffer, Event};
 
-use crate::{Blocks, Columns, Group, Part, TableSpec};
+use crate::blocks::Blocks;
+use crate::group::Group;
+use crate::request::Columns;
+use crate::table::TableSpec;
+use crate::working_set::Part;
 
 /// Buffers that connect the rows on a device with its replica of the dense part. A row of a buffer
 /// is an example; blocks of the device begin `slot_rows` rows apart.

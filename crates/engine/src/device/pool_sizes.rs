@@ -3,7 +3,9 @@
 use stepwell_device::Device;
 use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable};
 
-use crate::{Blocks, Columns, TableSpec};
+use crate::blocks::Blocks;
+use crate::request::Columns;
+use crate::table::TableSpec;
 
 /// Layout of examples in a dense part on devices, and the columns that rows are pooled into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

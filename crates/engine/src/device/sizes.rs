@@ -10,8 +10,10 @@ use super::lookup::{Lookup, TableChanges};
 use super::pool_sizes::{PoolShape, PoolSizes};
 use super::table;
 use super::warm_up::WarmUp;
+use crate::table::TableSpec;
+use crate::tiers::{GroupPlan, Load, TierPlan};
 use crate::working_set::OnDevice;
-use crate::{Error, GroupPlan, Load, Result, TableSpec, TierPlan};
+use crate::{Error, Result};
 
 /// Bytes of a piece of rows between host and device.
 const PIECE_BYTES: usize = 1 << 20;

@@ -15,7 +15,8 @@ use super::lookup::{Lookup, TableChanges};
 use super::moves::{AboveMoves, AboveUnit};
 use super::sizes::{DeviceOptions, DevicePlan};
 use super::visitor::Visitor;
-use crate::{Result, TierPlan};
+use crate::Result;
+use crate::tiers::TierPlan;
 
 /// One device.
 #[derive(Debug)]

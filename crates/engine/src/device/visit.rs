@@ -27,8 +27,10 @@ use super::describe::{self, describe};
 use super::sizes::DevicePlan;
 use super::table::Tables;
 use super::tier::{DeviceTier, OneDevice};
-use crate::working_set::OnDevice;
-use crate::{Error, Group, Part, Result, TableSpec};
+use crate::group::Group;
+use crate::table::TableSpec;
+use crate::working_set::{OnDevice, Part};
+use crate::{Error, Result};
 
 /// Where the rows of one table are on the host while they visit.
 #[derive(Debug)]

@@ -6,8 +6,11 @@
 
 use stepwell_ssd::{Error as StoreError, IndexFill};
 
+use super::Group;
 use super::index_share::IndexWatch;
-use crate::{Error, Group, IndexFull, Result, StagedRows};
+use crate::index_full::IndexFull;
+use crate::staging::StagedRows;
+use crate::{Error, Result};
 
 /// Tenths of the index at which a note is printed.
 const TENTHS_NOTED: u64 = 9;

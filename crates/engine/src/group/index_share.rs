@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use stepwell_base::stop::StopRequest;
 
-use crate::IndexFull;
+use crate::index_full::IndexFull;
 
 /// Receives notes about an index that fills up.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 use stepwell_mem::PolicyKind;
 
 use super::*;
-use crate::GroupUnit;
+use crate::unit::GroupUnit;
 
 const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0 };
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use stepwell_base::{Key, SlotIndex};
 use stepwell_ssd::{Harvest, Reader, Wanted, Wasted};
 
-use crate::Group;
-use crate::group::TrafficCount;
+use crate::group::{Group, TrafficCount};
 use crate::harvest::{Basket, HarvestSize, Outlook};
 use crate::unit::Fill;
 

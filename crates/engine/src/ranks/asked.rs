@@ -4,7 +4,9 @@ use stepwell_base::Key;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
 
 use super::routes::{Routes, counts};
-use crate::{Grouper, Part, Request, TableSpec};
+use crate::request::{Grouper, Request};
+use crate::table::TableSpec;
+use crate::working_set::Part;
 
 /// Adds to `message` the request to rank `owner` for one table, in the format of [`unite`].
 pub fn put_ask(
@@ -66,7 +68,8 @@ mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
     use super::*;
-    use crate::{Admission, Bags, Life};
+    use crate::life::{Admission, Life};
+    use crate::request::Bags;
 
     fn table() -> TableSpec {
         TableSpec::new(0, "t", 2, RowOptimizer::new(Rule::sgd(0.1)).unwrap())

@@ -6,8 +6,10 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_fabric::{Malformed, Message, Reader};
 
 use super::marked;
-use crate::working_set::Loan;
-use crate::{Part, Request, Routes, TableSpec};
+use super::routes::Routes;
+use crate::request::Request;
+use crate::table::TableSpec;
+use crate::working_set::{Loan, Part};
 
 /// Whole rows of other ranks, by table.
 #[derive(Debug)]
@@ -231,7 +233,7 @@ mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
     use super::*;
-    use crate::Guests;
+    use crate::ranks::guests::Guests;
 
     /// An owner's answer: the numbers of the rows that change hands, lanes of lent rows, and
     /// weights.

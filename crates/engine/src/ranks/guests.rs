@@ -6,8 +6,11 @@ use stepwell_base::SlotIndex;
 use stepwell_base::slab::Slab;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
 
-use super::{Borrowed, Routes, marked};
-use crate::{Part, TableSpec};
+use super::borrowed::Borrowed;
+use super::marked;
+use super::routes::Routes;
+use crate::table::TableSpec;
+use crate::working_set::Part;
 
 /// The weights of all rows that a rank's part of a mini-batch needs, by table. A row's slot is its
 /// number in the request.

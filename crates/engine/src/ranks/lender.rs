@@ -23,8 +23,8 @@
 use hashbrown::HashMap;
 use stepwell_base::Key;
 
-use crate::working_set::Loan;
-use crate::{Part, TableSpec};
+use crate::table::TableSpec;
+use crate::working_set::{Loan, Part};
 
 /// Whether lending a row costs fewer bytes than sending its weights and returning its gradient
 /// `uses` times.
@@ -148,7 +148,8 @@ mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
     use super::*;
-    use crate::{Admission, Grouper, Life};
+    use crate::life::{Admission, Life};
+    use crate::request::Grouper;
 
     /// Mini-batches in which each rank requests some keys.
     fn batch(minis: &[&[&[u64]]]) -> Vec<Part> {

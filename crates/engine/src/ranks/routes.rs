@@ -3,7 +3,8 @@
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
 
-use crate::{Request, TableSpec};
+use crate::request::Request;
+use crate::table::TableSpec;
 
 /// Whether owners count how often keys of `table` occur.
 pub(super) fn counts(table: &TableSpec) -> bool {

@@ -92,7 +92,8 @@ mod tests {
     use stepwell_base::Key;
 
     use super::*;
-    use crate::{Bags, Grouper};
+    use crate::request::Bags;
+    use crate::request::grouper::Grouper;
 
     #[test]
     fn rows_know_their_bags_in_order() {

@@ -16,7 +16,9 @@ use stepwell_mem::Occurrence;
 
 use super::sketch::Sketch;
 use super::working::TableRows;
-use crate::{Admission, Dense, History, Life, TableSpec};
+use crate::dense::Dense;
+use crate::life::{Admission, History, Life};
+use crate::table::TableSpec;
 
 /// Name of the section, which is by key shard; earlier builds had one sketch for all keys.
 const SKETCH: &str = "admission counts by key shard";

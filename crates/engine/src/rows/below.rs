@@ -8,12 +8,14 @@ use stepwell_base::slab::{Rows, RowsMut};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_optim::Storage;
 
+use super::EmbeddingBags;
 use super::update::{Workspace, step_row};
+use super::working::WorkingRows;
 use super::workspaces::refill;
-use super::{EmbeddingBags, WorkingRows};
-use crate::device::LanesRead;
-use crate::group::group_of;
-use crate::{DeviceTier, Group, Part, TableSpec};
+use crate::device::{DeviceTier, LanesRead};
+use crate::group::{Group, group_of};
+use crate::table::TableSpec;
+use crate::working_set::Part;
 
 /// Number of rows that one thread takes at a time.
 const GRAIN: usize = 512;

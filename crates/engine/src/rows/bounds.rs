@@ -5,7 +5,9 @@ use stepwell_base::budget::Budget;
 use super::sketch::Sketch;
 use super::stale::StaleRows;
 use super::working::TableRows;
-use crate::{Admission, Life, Load, TableSpec, TierPlan};
+use crate::life::{Admission, Life};
+use crate::table::TableSpec;
+use crate::tiers::{Load, TierPlan};
 
 impl TierPlan {
     /// Adds the bounds of data about the past: versions of rows for stale reads, counts of keys.

@@ -9,9 +9,9 @@ use stepwell_fabric::{Malformed, Message};
 use stepwell_mem::Occurrence;
 
 use super::sums::{RowGradients, SumsRoom, TableBags};
-use crate::request::BagsByRow;
+use crate::blocks::Blocks;
+use crate::request::{BagsByRow, Request};
 use crate::working_set::{Askers, Loan};
-use crate::{Blocks, Request};
 
 /// Shape of the sums for one owner.
 #[derive(Clone, Copy, Debug)]

@@ -17,13 +17,12 @@ use stepwell_base::rules::Rule;
 use stepwell_base::slab::Slab;
 use stepwell_fabric::Message;
 
+use super::EmbeddingBags;
 use super::shared::put_weights;
-use super::working::TableRows;
-use super::{EmbeddingBags, WorkingRows};
-use crate::group::{devices_above, group_of};
+use super::working::{TableRows, WorkingRows};
+use crate::group::{Group, devices_above, group_of};
 use crate::ranks::marked;
-use crate::working_set::Loan;
-use crate::{Group, Part};
+use crate::working_set::{Loan, Part};
 
 /// Marks the rows of `part` that may go early: rows in `slab` that are not held, except lent ones.
 /// Returns their number.
@@ -119,8 +118,9 @@ mod tests {
     use stepwell_optim::RowOptimizer;
 
     use super::*;
+    use crate::request::Grouper;
     use crate::rows::shared::late;
-    use crate::{Grouper, TableSpec};
+    use crate::table::TableSpec;
 
     #[test]
     fn what_nobody_holds_goes_and_the_rest_follows() {

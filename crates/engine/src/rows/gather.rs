@@ -7,7 +7,8 @@ use stepwell_optim::{Storage, Weights};
 
 use super::EmbeddingBags;
 use super::working::{TableRows, WorkingRows};
-use crate::{Columns, Field, TableSpec};
+use crate::request::{Columns, Field};
+use crate::table::TableSpec;
 
 /// Occurrences between the prefetch of a row and its use.
 const PREFETCH_OCCURRENCES: usize = 24;

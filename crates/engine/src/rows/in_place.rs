@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use stepwell_mem::Occurrence;
 
+use super::EmbeddingBags;
 use super::sums::occurrence;
-use super::{EmbeddingBags, WorkingRows};
+use super::working::WorkingRows;
+use crate::Result;
+use crate::blocks::Blocks;
 use crate::device::{DeviceTier, PoolAsked, PooledAt};
-use crate::group::devices_above;
-use crate::{Blocks, Group, Part, Result};
+use crate::group::{Group, devices_above};
+use crate::working_set::Part;
 
 /// The devices that pool.
 fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {

@@ -9,14 +9,17 @@ use stepwell_base::slab::RowsMut;
 use stepwell_fabric::{Malformed, Message, Reader};
 use stepwell_optim::Storage;
 
-use super::sums::{RowGradients as _, Sums, TableBags};
+use super::EmbeddingBags;
+use super::laps::Laps;
+use super::sums::{Gradients, RowGradients as _, Sums, TableBags};
 use super::update::{Workspace, step_row};
-use super::working::TableRows;
+use super::witness::Moment;
+use super::working::{TableRows, WorkingRows};
 use super::workspaces::refill;
-use super::{EmbeddingBags, Gradients, Laps, Moment, WorkingRows};
-use crate::ranks::{BorrowedTable, marked};
+use crate::blocks::Blocks;
+use crate::ranks::{Borrowed, BorrowedTable, marked};
+use crate::table::TableSpec;
 use crate::working_set::Loan;
-use crate::{Blocks, Borrowed, TableSpec};
 
 /// Number of rows that one thread updates at a time.
 const UPDATED: usize = 256;
@@ -192,7 +195,8 @@ mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
     use super::*;
-    use crate::{Grouper, Part};
+    use crate::request::Grouper;
+    use crate::working_set::Part;
 
     /// A table with weights and state that shares its store.
     fn table() -> TableSpec {

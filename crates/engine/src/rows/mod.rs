@@ -45,11 +45,15 @@ pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
+use crate::Result;
+use crate::blocks::Blocks;
+use crate::dense::Dense;
 use crate::device::{LanesRead, PooledAt, RowsSent};
-use crate::group::{devices_above, group_of};
-use crate::request::BagsByRow;
-use crate::working_set::Loan;
-use crate::{Admission, Blocks, Columns, Dense, Group, Part, Result, TableSpec};
+use crate::group::{Group, devices_above, group_of};
+use crate::life::Admission;
+use crate::request::{BagsByRow, Columns};
+use crate::table::TableSpec;
+use crate::working_set::{Loan, Part};
 
 /// Parameters of a model's embeddings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,13 +10,17 @@ use stepwell_fabric::{Error as FabricError, Message, Reader};
 use stepwell_mem::Occurrence;
 
 use super::combine::{self, Partials, RankSums, RowsSummed};
-use super::sums::{Sums, TableBags};
+use super::laps::Laps;
+use super::sums::{Gradients, Sums, TableBags};
 use super::update::{RowsOf, Update, Workspace};
-use super::working::TableRows;
-use super::{EmbeddingBags, Gradients, Laps, WorkingRows, lent};
-use crate::group::devices_above;
-use crate::working_set::Loan;
-use crate::{Blocks, Borrowed, Group, Guests, Part, Result, Routes, TableSpec};
+use super::working::{TableRows, WorkingRows};
+use super::{EmbeddingBags, lent};
+use crate::Result;
+use crate::blocks::Blocks;
+use crate::group::{Group, devices_above};
+use crate::ranks::{Borrowed, Guests, Routes};
+use crate::table::TableSpec;
+use crate::working_set::{Loan, Part};
 
 /// Number of rows that one thread copies at a time.
 const ANSWERED: usize = 512;

@@ -22,7 +22,7 @@ use stepwell_base::Key;
 
 use super::admission::Admissions;
 use super::working::TableRows;
-use crate::Dense;
+use crate::dense::Dense;
 
 /// Versions of rows before one step.
 #[derive(Debug, Default)]
@@ -201,7 +201,8 @@ mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
     use super::*;
-    use crate::{Part, TableSpec};
+    use crate::table::TableSpec;
+    use crate::working_set::Part;
 
     fn table() -> TableSpec {
         let optimizer = RowOptimizer::new(Rule::sgd(1.0)).unwrap();

@@ -19,8 +19,8 @@ use stepwell_base::tiles::{TILE, add, add_times, copy, copy_times};
 use stepwell_mem::Occurrence;
 
 use super::workspaces::refill;
-use crate::request::BagsByRow;
-use crate::{Blocks, Field};
+use crate::blocks::Blocks;
+use crate::request::{BagsByRow, Field};
 
 /// Bags between the prefetch of a gradient and its use, within one row or across rows.
 const BAGS_AHEAD: usize = 16;

@@ -16,9 +16,10 @@ use super::combine::{Combined, Partials};
 use super::laps::Laps;
 use super::sums::{RowGradients, Sums, SumsRoom, TableBags};
 use super::workspaces::{Workspaces, refill};
-use crate::request::BagsByRow;
+use crate::life::History;
+use crate::request::{BagsByRow, Request};
+use crate::table::TableSpec;
 use crate::working_set::Loan;
-use crate::{History, Request, TableSpec};
 
 /// Number of bags that one task takes, unless a single row has more.
 const GRAIN_BAGS: usize = 4096;

@@ -8,9 +8,10 @@ use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
 
 use crate::device::Visited;
-use crate::request::BagsByRow;
-use crate::working_set::{Askers, OnDevice};
-use crate::{Group, Part, Request, TableSpec};
+use crate::group::Group;
+use crate::request::{BagsByRow, Request};
+use crate::table::TableSpec;
+use crate::working_set::{Askers, OnDevice, Part};
 
 /// The rows of a mini-batch, held as long as this lives.
 #[derive(Debug)]

@@ -16,8 +16,9 @@ use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk};
 
 pub use self::aside::SetAside;
+use crate::checkpoint::Placement;
 use crate::error::file_error;
-use crate::{Error, Placement, Result};
+use crate::{Error, Result};
 
 pub use left::{name_of_rank, refuse_checkpoint, refuse_store};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::GroupUnit;
+use crate::unit::GroupUnit;
 
 /// Counts of the planner.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::Planner;
+use crate::planner::Planner;
 
 /// The planners of finished stages.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,8 @@
 //! Items that flow through the stages: mini-batches, batches that are planned together, and marks.
 
 use crate::device::AboveMoves;
-use crate::{GroupUnit, MiniBatch};
+use crate::mini_batch::MiniBatch;
+use crate::unit::GroupUnit;
 
 /// Input of the planner: mini-batches, and what happens between batches, in order.
 #[derive(Debug)]

@@ -7,8 +7,10 @@ use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
 use super::flow::{Ready, Unit};
-use crate::device::{Lifter, NextMove};
-use crate::{Cargo, DeviceTier, Error, Group, Result};
+use crate::device::{DeviceTier, Lifter, NextMove};
+use crate::group::Group;
+use crate::mini_batch::Cargo;
+use crate::{Error, Result};
 
 /// Stage `lift`: copies the rows of units up to their devices. A unit continues as soon as all
 /// copies are queued; its steps wait on the devices for an event.

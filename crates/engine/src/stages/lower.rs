@@ -6,8 +6,10 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 
 use super::flow::{Pause, Ready, Unit};
-use crate::device::{AboveMoves, Lowerer, NextMove};
-use crate::{Cargo, DeviceTier, Error, Group, Result};
+use crate::device::{AboveMoves, DeviceTier, Lowerer, NextMove};
+use crate::group::Group;
+use crate::mini_batch::Cargo;
+use crate::{Error, Result};
 
 /// Stage `lower`: copies rows from devices down into their host slots.
 pub struct LowerStage<C, M> {

@@ -51,8 +51,10 @@ pub use self::plan::{PlanStage, Window};
 pub use self::pull::PullStage;
 pub use self::spares::Spares;
 use self::write::WriteStage;
-use crate::group::{devices_above, rules_of};
-use crate::{Cargo, Error, Group, Planner, Result};
+use crate::group::{Group, devices_above, rules_of};
+use crate::mini_batch::Cargo;
+use crate::planner::Planner;
+use crate::{Error, Result};
 
 /// Maximum number of batches queued between the caller and `plan`.
 pub const BATCHES_QUEUED: usize = 1;

@@ -28,9 +28,12 @@ use super::finished::Finished;
 use super::flow::{Item, Pause, Ready, Retired, Unit};
 use super::spares::Spares;
 use super::too_large::too_large;
-use crate::device::Above;
-use crate::group::rules_of;
-use crate::{Cargo, DeviceTier, Error, Fit, Group, GroupUnit, MiniBatch, Planner, Result};
+use crate::device::{Above, DeviceTier};
+use crate::group::{Group, rules_of};
+use crate::mini_batch::{Cargo, MiniBatch};
+use crate::planner::{Fit, Planner};
+use crate::unit::GroupUnit;
+use crate::{Error, Result};
 
 /// Units in flight, including the one that trains, that are always allowed, however many slots they
 /// hold.

@@ -9,9 +9,11 @@ use stepwell_base::stage::{Progress, Stage};
 
 use super::flow::{Pause, Ready, Unit};
 use super::write::Down;
-use crate::group::rules_of;
-use crate::unit::UNITS_PULLED;
-use crate::{Cargo, Error, Group, GroupUnit, MiniBatch, Pull, Puller, Result};
+use crate::group::{Group, rules_of};
+use crate::mini_batch::{Cargo, MiniBatch};
+use crate::pull::{Pull, Puller};
+use crate::unit::{GroupUnit, UNITS_PULLED};
+use crate::{Error, Result};
 
 /// A unit being filled, or an item between units.
 struct Pulling<C, M> {

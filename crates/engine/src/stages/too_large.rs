@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 
-use crate::{Cargo, Error, Group, MiniBatch, Planner};
+use crate::Error;
+use crate::group::Group;
+use crate::mini_batch::{Cargo, MiniBatch};
+use crate::planner::Planner;
 
 /// Error for `mini`, whose rows can never fit table group `number`.
 pub(super) fn too_large<C: Cargo>(

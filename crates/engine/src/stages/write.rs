@@ -5,7 +5,9 @@ use std::sync::Arc;
 use stepwell_base::queue::{Events, Received, Receiver};
 use stepwell_base::stage::{Progress, Stage};
 
-use crate::{Error, Group, Result, StagedRows};
+use crate::group::Group;
+use crate::staging::StagedRows;
+use crate::{Error, Result};
 
 /// A staged chunk of a table group.
 pub(super) struct Down {

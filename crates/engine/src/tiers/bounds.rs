@@ -6,9 +6,13 @@ use stepwell_mem::Victim;
 use stepwell_ssd::Harvest;
 
 use super::{GroupPlan, TierPlan};
-use crate::harvest;
-use crate::unit::UNITS_PULLED;
-use crate::{Error, GroupUnit, Grouper, Planner, Puller, Result, Staging, TableSpec};
+use crate::planner::Planner;
+use crate::pull::Puller;
+use crate::request::Grouper;
+use crate::staging::Staging;
+use crate::table::TableSpec;
+use crate::unit::{GroupUnit, UNITS_PULLED};
+use crate::{Error, Result, harvest};
 
 /// Load on the tiers.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -14,8 +14,11 @@ use stepwell_ssd::StoreOptions;
 
 pub use self::bounds::Load;
 use self::share::{Want, share};
+use crate::group_tables::GroupTables;
 use crate::harvest::{HarvestSize, rows_within};
-use crate::{Error, GroupTables, Planner, Result, TableSpec};
+use crate::planner::Planner;
+use crate::table::TableSpec;
+use crate::{Error, Result};
 
 /// Number of staging chunks of each table group.
 const CHUNKS: usize = 4;

@@ -9,8 +9,7 @@ use stepwell_mem::Occurrence;
 pub use self::askers::Askers;
 pub(crate) use self::askers::Loan;
 pub(crate) use self::places::{NO_SLOT, OnDevice, Places};
-use crate::Request;
-use crate::request::BagsByRow;
+use crate::request::{BagsByRow, Request};
 
 /// The rows of one mini-batch in one table, by their number in the request.
 #[derive(Debug, Default)]

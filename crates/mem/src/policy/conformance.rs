@@ -8,7 +8,8 @@ use stepwell_base::random::Stream;
 use stepwell_base::{Key, SlotIndex};
 
 use super::{Occurrence, Policy};
-use crate::{Cache, Records};
+use crate::cache::Cache;
+use crate::records::Records;
 
 /// Makes a policy over a number of slots.
 pub type Make<'a> = &'a dyn Fn(usize) -> Box<dyn Policy>;
@@ -242,7 +243,7 @@ pub fn misses_beside_a_scan(make: Make<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PolicyKind;
+    use crate::policy::kind::PolicyKind;
 
     #[test]
     fn every_policy_keeps_what_all_must() {

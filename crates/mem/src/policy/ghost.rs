@@ -20,8 +20,7 @@
 
 use stepwell_base::SlotIndex;
 
-use crate::Records;
-use crate::records::{PER_LINE, Spare};
+use crate::records::{PER_LINE, Records, Spare};
 
 /// Time of a vacant entry.
 const VACANT: u8 = 0;

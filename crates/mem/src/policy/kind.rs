@@ -2,7 +2,10 @@
 
 use std::fmt::{Display, Formatter};
 
-use super::{LruLfu, Policy, S3Fifo, Sven};
+use super::Policy;
+use super::lru_lfu::LruLfu;
+use super::s3_fifo::S3Fifo;
+use super::sven::Sven;
 
 /// Kind of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

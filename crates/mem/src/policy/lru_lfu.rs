@@ -15,9 +15,9 @@
 use stepwell_base::SlotIndex;
 
 use super::{Occurrence, Policy};
-use crate::Records;
 use crate::links::{Links, ListId};
 use crate::numbers::Numbers;
+use crate::records::Records;
 
 const LRU: ListId = ListId(0);
 /// LFU lists, one per frequency.

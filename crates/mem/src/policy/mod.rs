@@ -42,7 +42,8 @@ pub use lru_lfu::LruLfu;
 pub use s3_fifo::S3Fifo;
 pub use sven::Sven;
 
-use crate::{Links, ListId, Records};
+use crate::links::{Links, ListId};
+use crate::records::Records;
 
 /// How a key occurred in one mini-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -35,8 +35,8 @@ use stepwell_base::{Key, SlotIndex};
 
 use super::ghost::Ghost;
 use super::{Occurrence, Policy, tag_of};
-use crate::Records;
 use crate::numbers::Numbers;
+use crate::records::Records;
 
 /// One slot in this many belongs to the small queue.
 const SMALL_PART: u64 = 10;

@@ -29,9 +29,9 @@
 use stepwell_base::SlotIndex;
 
 use super::{Occurrence, Policy, link, unlink};
-use crate::Records;
 use crate::links::{Links, ListId};
 use crate::numbers::Numbers;
+use crate::records::Records;
 
 /// Uses per slot in which a weight halves.
 const HALF_LIFE: u64 = 4;

@@ -6,7 +6,10 @@ use serde_json::json;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, FileDisk, Lasting, MemDisk, Operation};
 
 use super::identity;
-use crate::{CheckpointWriter, Dense, Keep, Placement, list, prepare};
+use crate::checkpoint::keep::Keep;
+use crate::checkpoint::writer::CheckpointWriter;
+use crate::checkpoint::{Placement, list, prepare};
+use crate::dense::Dense;
 
 fn disk(directory: &Path) -> Arc<dyn Disk> {
     Arc::new(FileDisk::open(directory).unwrap())

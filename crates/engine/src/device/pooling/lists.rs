@@ -4,14 +4,16 @@ use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable, UpdateTable};
 use stepwell_optim::Storage;
 
 use super::exchange::firsts;
+use crate::Result;
+use crate::blocks::Blocks;
 use crate::device::describe::{SentTables, SlabAt, counts, describe, rounding, storage};
 use crate::device::pool_asked::PoolAsked;
 use crate::device::pool_buffers::Pooled;
 use crate::device::tier::{DeviceTier, OneDevice};
 use crate::device::visit::Visit;
 use crate::device::visitor::Visitor;
-use crate::request::BagsByRow;
-use crate::{Blocks, Request, Result, TableSpec};
+use crate::request::{BagsByRow, Request};
+use crate::table::TableSpec;
 
 /// A sequence of lists under construction.
 struct Words<'a> {

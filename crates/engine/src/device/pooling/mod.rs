@@ -37,6 +37,7 @@ use super::tier::{DeviceTier, OneDevice};
 use super::visit::{LanesRead, Visit};
 use super::visitor::Visitor;
 use crate::Result;
+use crate::Result;
 
 impl DeviceTier {
     /// Whether rows may be pooled on the devices.

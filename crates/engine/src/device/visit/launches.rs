@@ -5,11 +5,12 @@ use stepwell_device::{Arg, RowsAt};
 use stepwell_kernels::{UpdateTable, named};
 
 use super::visit::Visit;
+use crate::Result;
 use crate::device::describe::{SentTables, counts};
 use crate::device::pieces::{MoveRows, SlotList};
 use crate::device::tier::{DeviceTier, OneDevice};
 use crate::device::visitor::Visitor;
-use crate::{Part, Result};
+use crate::working_set::Part;
 
 impl Visitor {
     /// Begins a mini-batch on device `device`, after the previous one and after its rows are

@@ -1,9 +1,8 @@
 use stepwell_base::random::Stream;
 
 use super::*;
-use crate::rows::Gradients;
-use crate::rows::sums::Sums;
-use crate::{Bags, Field, Grouper};
+use crate::request::{Bags, Field, Grouper};
+use crate::rows::sums::{Gradients, Sums};
 
 const EXAMPLES: usize = 61;
 const FIELDS: usize = 3;

@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 
 use stepwell_base::Key;
 
-use super::super::flow::Unit;
 use super::{PlanStage, Waiting, batches};
+use crate::Result;
 use crate::device::AboveMoves;
-use crate::{Cargo, GroupUnit, MiniBatch, Planner, Result};
+use crate::mini_batch::{Cargo, MiniBatch};
+use crate::planner::Planner;
+use crate::stages::flow::Unit;
+use crate::unit::GroupUnit;
 
 impl<C: Cargo, M: Send> PlanStage<C, M> {
     /// Learns the keys of `batch`.

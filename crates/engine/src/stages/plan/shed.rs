@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::{PlanStage, batches};
-use crate::MiniBatch;
 use crate::device::AboveMoves;
+use crate::mini_batch::MiniBatch;
 
 impl<C, M> PlanStage<C, M> {
     /// Makes all rows leave their devices, so that rows on the host can be evicted, too. Nothing is
