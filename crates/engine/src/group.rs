@@ -25,7 +25,7 @@ use crate::group_tables::GroupTables;
 use crate::harvest::{self, HarvestSize, Outlook};
 use crate::planner::Planner;
 use crate::staging::{StagedRows, Staging};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 
 /// Number of rows loaded from the store at once.

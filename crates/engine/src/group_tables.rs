@@ -1,6 +1,6 @@
 //! Which tables of a model share a slab and a store.
 
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 /// Which tables of a model are in one slab and one store, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]

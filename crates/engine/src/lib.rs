@@ -22,15 +22,16 @@ mod dense;
 mod device;
 mod digest;
 mod error;
-mod future;
 mod group;
 mod group_tables;
 mod harvest;
+mod hash_lines;
 mod hierarchy;
+mod ids_without_rows;
 mod index_full;
 mod life;
-mod lines;
 mod mini_batch;
+mod next_uses;
 mod opening;
 mod planner;
 mod pull;
@@ -38,15 +39,14 @@ mod ranks;
 mod request;
 mod rewrite;
 pub mod room;
+mod row_directory;
 mod rows;
-mod scratch;
 mod session;
 mod stages;
 mod staging;
-mod table;
+mod table_spec;
 mod tiers;
 mod unit;
-mod without_row;
 mod working_set;
 
 pub use blocks::Blocks;
@@ -65,6 +65,7 @@ pub use group::{Group, IndexWatch, Traffic, TrafficCount};
 pub use group_tables::{GroupTables, TABLES_MAX};
 pub use harvest::HarvestSize;
 pub use hierarchy::{Hands, Hierarchy};
+pub use ids_without_rows::{IdCount, WithoutRow};
 pub use index_full::IndexFull;
 pub use life::{Admission, History, Life};
 pub use mini_batch::{Cargo, MiniBatch, Purpose};
@@ -74,12 +75,12 @@ pub use pull::{Pull, Puller};
 pub use ranks::{Borrowed, Guests, Lender, Routes, put_ask, unite};
 pub use request::{Bags, Columns, Field, Grouper, Pooling, Request};
 pub use rewrite::Rewrite;
+pub use row_directory::{
+    DirectoryLock, Scratch, SetAside, name_of_rank, refuse_checkpoint, refuse_store,
+};
 pub use rows::{
     EarlyRows, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness, WorkingRows,
     Workspaces,
-};
-pub use scratch::{
-    DirectoryLock, Scratch, SetAside, name_of_rank, refuse_checkpoint, refuse_store,
 };
 pub use session::{Session, Tiers, Turn};
 pub use stages::{
@@ -87,8 +88,7 @@ pub use stages::{
     Planned, PullStage, Ready, Retired, Spares, Stages, Times, Unit, Window, stages,
 };
 pub use staging::{StagedRows, Staging};
-pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};
+pub use table_spec::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};
 pub use tiers::{GroupPlan, Load, TableLoad, TierOptions, TierPlan};
 pub use unit::{Fill, GroupUnit};
-pub use without_row::{IdCount, WithoutRow};
 pub use working_set::{Askers, Part, WorkingSet};

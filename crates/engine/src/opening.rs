@@ -13,7 +13,7 @@ use crate::device::DeviceTier;
 use crate::group::{Group, index_of_all};
 use crate::planner::Planner;
 use crate::staging::Staging;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::tiers::{GroupPlan, TierPlan};
 use crate::{Error, Result};
 

@@ -16,7 +16,7 @@ use stepwell_ssd::{KeyShardSet, Manifest, Store, StoreOptions};
 use crate::checkpoint::Checkpoint;
 use crate::life::History;
 use crate::room::{Wants, lacks};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 
 /// Bytes of rows put at once; one row if it is longer.

@@ -10,8 +10,8 @@
 //!     rows-0-rank-1/          if several ranks wrote it: snapshot of one rank's store
 //!     dense-1.bin             state of a rank besides rows, if it needs any to resume
 //!     CHECKSUMS               names, lengths and checksums of everything, `sums.rs`
-//!     .stepwell               marks it as made by a run, here and as this step, `mark.rs`
-//!     ENDED                   marks a run's last checkpoint, with all data trained, `ended.rs`
+//!     .stepwell               marks it as made by a run, here and as this step, `directory_mark.rs`
+//!     ENDED                   marks a run's last checkpoint, with all data trained, `ended_mark.rs`
 //!   best.json                 which checkpoint evaluated best, `best.rs`
 //!   .incomplete-step-…/       being written, or left by a killed run; never read
 //!   .stepwell-id              a random number, part of all their marks
@@ -31,16 +31,16 @@
 //! the entry is set aside, so the run can continue.
 
 mod best;
-mod ended;
+mod directory_mark;
+mod ended_mark;
 mod files;
 mod keep;
-mod mark;
-mod meaning;
 mod names;
 mod reader;
+mod rows_view;
 mod scan;
 mod sums;
-mod view;
+mod table_meaning;
 mod writer;
 
 use std::io::ErrorKind;
@@ -49,12 +49,12 @@ use std::path::{Path, PathBuf};
 use stepwell_disk::{Disk, EntryKind};
 
 pub use best::{Best, Figure, best};
+use directory_mark::{Claim, Marks};
+pub use directory_mark::{Lease, identity};
 pub use keep::{Keep, KeptPart, ModelPart, WholeModel};
-use mark::{Claim, Marks};
-pub use mark::{Lease, identity};
 pub use reader::{Checkpoint, OLDER, Saved};
+pub use rows_view::RowsView;
 pub use scan::{Visit, lanes, open_rows};
-pub use view::RowsView;
 pub use writer::CheckpointWriter;
 
 use crate::{Error, Result};
@@ -213,8 +213,8 @@ fn remove_own(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<()> {
     let path = directory.path().join(incomplete(step));
     let inside = directory.directory(&path)?;
     // A kill between creating and marking it leaves it bare.
-    if marks.hold(&*inside, step)? || mark::is_bare(&*inside)? {
-        mark::remove_marked(directory, &path)?;
+    if marks.hold(&*inside, step)? || directory_mark::is_bare(&*inside)? {
+        directory_mark::remove_marked(directory, &path)?;
     }
     Ok(())
 }
@@ -292,7 +292,7 @@ pub fn purge(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
         let is_own = step.map(|step| marks.hold(&*directory.directory(&path)?, step));
         if is_own.transpose()?.unwrap_or(false) {
             let _claim = claim(directory, &path)?;
-            mark::remove_marked(directory, &path)?;
+            directory_mark::remove_marked(directory, &path)?;
         } else {
             stay.push(path);
         }

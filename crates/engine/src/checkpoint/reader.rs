@@ -10,10 +10,10 @@ use stepwell_base::owner::{KEY_SHARD_NAME, KEY_SHARDS, RankOf};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{MANIFEST_NAME, Manifest};
 
-use super::mark::{Lease, being_removed};
+use super::directory_mark::{Lease, being_removed};
 use super::names::{dense_of_rank, group_of, rows_of_rank};
 use super::sums::{Checksums, Sum};
-use super::{DENSE_FILE, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, ended, files, list};
+use super::{DENSE_FILE, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, ended_mark, files, list};
 use crate::dense::Dense;
 use crate::{Error, Result};
 
@@ -127,7 +127,7 @@ impl Checkpoint {
         let rows = places.map(|(group, rank)| rows(disk, group, RankOf { rank, ranks }, &sums));
         let rows = rows.collect();
         let run = meta["run"].clone();
-        let ended = ended::is_ended(disk, step, &run);
+        let ended = ended_mark::is_ended(disk, step, &run);
         Ok(Self { step, run, dense, rows, meta, path, ended, lease })
     }
 

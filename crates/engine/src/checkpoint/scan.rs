@@ -12,7 +12,7 @@ use stepwell_disk::FileDisk;
 use stepwell_ssd::{Error as StoreError, Manifest, StoreOptions, View};
 
 use super::reader::{Checkpoint, OLDER};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 
 /// Rows scanned between two checks for a stop request.

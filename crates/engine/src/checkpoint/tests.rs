@@ -11,7 +11,7 @@ use super::*;
 use crate::dense::Dense;
 use crate::group::Group;
 use crate::staging::Staging;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 fn disk(directory: &Path) -> Arc<dyn Disk> {
     Arc::new(FileDisk::open(directory).unwrap())

@@ -12,17 +12,17 @@ use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
 
 use super::best::{self, Figure};
+use super::directory_mark::{self, Claim, Marks};
 use super::keep::{Keep, KeptPart, ModelPart, WholeModel};
-use super::mark::{self, Claim, Marks};
 use super::names::{dense_of_rank, rows_name, rows_of_rank};
 use super::reader::Checkpoint;
 use super::sums::{self, Sum};
 use super::{
-    DENSE_FILE, FORMAT_VERSION, FORMAT_VERSION_ALONE, META_FILE, SUMS_FILE, ended, files,
-    incomplete, list, make_way, meaning, name_of, put_aside,
+    DENSE_FILE, FORMAT_VERSION, FORMAT_VERSION_ALONE, META_FILE, SUMS_FILE, ended_mark, files,
+    incomplete, list, make_way, name_of, put_aside, table_meaning,
 };
 use crate::dense::{DenseView, pieces};
-use crate::table::SALT_NAME;
+use crate::table_spec::SALT_NAME;
 use crate::{Error, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest ones.
@@ -128,7 +128,7 @@ impl CheckpointWriter {
         self.make_way(marks, step)?;
         // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
         directory.rename(&name, &incomplete(step))?;
-        mark::remove_marked(directory, &self.path(&incomplete(step)))?;
+        directory_mark::remove_marked(directory, &self.path(&incomplete(step)))?;
         Ok(true)
     }
 
@@ -174,7 +174,7 @@ impl CheckpointWriter {
     /// it.
     fn give_up(&mut self) {
         if let Some(building) = self.building.take() {
-            let _ = mark::remove_marked(&*self.directory, &building);
+            let _ = directory_mark::remove_marked(&*self.directory, &building);
         }
     }
 
@@ -249,7 +249,7 @@ impl Keep for CheckpointWriter {
     }
 
     fn ended(&mut self, kept: &Path, step: u64, run: &Value) -> Result<()> {
-        ended::write(&*self.directory.directory(kept)?, step, run)
+        ended_mark::write(&*self.directory.directory(kept)?, step, run)
     }
 
     fn note_figure(&mut self, step: u64, figure: &Figure, run: &Value) -> Result<()> {
@@ -346,7 +346,7 @@ fn meta(whole: &WholeModel<'_>, parts: &[KeptPart]) -> std::result::Result<Value
     let mut tables = Vec::new();
     for (number, group) in whole.groups.iter().enumerate() {
         for (member, spec) in group.members().iter().zip(group.tables()) {
-            tables.push((*member, meaning::to_json(spec, &rows_name(number))?));
+            tables.push((*member, table_meaning::to_json(spec, &rows_name(number))?));
         }
     }
     // In the model's order, independent of their stores.

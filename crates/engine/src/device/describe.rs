@@ -9,7 +9,7 @@ use stepwell_kernels::{
 };
 use stepwell_optim::{Adagrad, Adam, Rule, Sgd, Storage};
 
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 /// Where the slots of a table group are on a device.
 #[derive(Clone, Copy, Debug)]

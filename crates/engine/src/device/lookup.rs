@@ -2,7 +2,7 @@
 //!
 //! - **Slots.** The host's planner knows the slots, and a step sends each slot's number, 4 bytes.
 //! - **Table.** A step sends keys, 8 bytes each, and a hash table on the device finds the slots
-//!   (`table.rs`). The planner still assigns slots to rows, so the bits are the same.
+//!   (`key_table.rs`). The planner still assigns slots to rows, so the bits are the same.
 
 use stepwell_base::{Key, SlotIndex};
 

@@ -23,29 +23,23 @@
 //!   their keys, which a hash table on the device maps to slots ([`Lookup`]).
 //! - **Bounds.** See [`DevicePlan`].
 
-mod beside;
 mod describe;
-mod lifting;
+mod key_table;
 mod lookup;
-mod lowering;
 mod moves;
-mod owners;
-mod pieces;
 mod planning;
 mod pool_asked;
 mod pool_buffers;
 mod pool_sizes;
 mod pooling;
 mod sizes;
-mod table;
 mod tier;
-mod visit;
+mod transfers;
 mod visitor;
+mod visits;
 mod warm_up;
 
-pub(crate) use self::lifting::Lifter;
 pub use self::lookup::Lookup;
-pub(crate) use self::lowering::Lowerer;
 pub(crate) use self::moves::{AboveMoves, NextMove};
 pub(crate) use self::planning::Above;
 pub(crate) use self::pool_asked::PoolAsked;
@@ -53,4 +47,5 @@ pub use self::pool_asked::PooledAt;
 pub use self::pool_sizes::PoolShape;
 pub use self::sizes::{DeviceOptions, DevicePlan, DeviceShare};
 pub use self::tier::{DeviceCount, DeviceTier};
-pub(crate) use self::visit::{LanesRead, RowsSent, Visited};
+pub(crate) use self::transfers::{Lifter, Lowerer};
+pub(crate) use self::visits::{LanesRead, RowsSent, Visited};

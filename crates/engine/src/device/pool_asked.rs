@@ -7,7 +7,7 @@ use stepwell_device::{Buffer, Event};
 use crate::blocks::Blocks;
 use crate::group::Group;
 use crate::request::Columns;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::Part;
 
 /// Buffers that connect the rows on a device with its replica of the dense part. A row of a buffer

@@ -5,7 +5,7 @@ use stepwell_kernels::{FREQUENT_BAGS, NONE, PoolTable};
 
 use crate::blocks::Blocks;
 use crate::request::Columns;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 /// Layout of examples in a dense part on devices, and the columns that rows are pooled into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use stepwell_device::Device;
 use stepwell_kernels::UpdateTable;
 use stepwell_mem::metadata_bytes;
 
+use super::key_table;
 use super::lookup::{Lookup, TableChanges};
 use super::pool_sizes::{PoolShape, PoolSizes};
-use super::table;
 use super::warm_up::WarmUp;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::tiers::{GroupPlan, Load, TierPlan};
 use crate::working_set::OnDevice;
 use crate::{Error, Result};
@@ -164,7 +164,7 @@ impl DevicePlan {
         let step: u64 = step.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum();
         let keys = match self.lookup {
             Lookup::Slots => 0,
-            Lookup::Table => table::keys_bytes(self.rows_of_step(), self.list_words()),
+            Lookup::Table => key_table::keys_bytes(self.rows_of_step(), self.list_words()),
         };
         pieces + step + keys + self.pooling.as_ref().map_or(0, PoolSizes::moving_bytes)
     }
@@ -192,7 +192,7 @@ impl DevicePlan {
     fn tables(&self) -> u64 {
         match self.lookup {
             Lookup::Slots => 0,
-            Lookup::Table => table::tables_bytes(&self.slots),
+            Lookup::Table => key_table::tables_bytes(&self.slots),
         }
     }
 
@@ -201,7 +201,7 @@ impl DevicePlan {
     fn slot_bytes(&self, group: &GroupPlan) -> (u128, u128) {
         let (slot, beside) = match self.lookup {
             Lookup::Slots => (0, 0),
-            Lookup::Table => table::slot_bytes(),
+            Lookup::Table => key_table::slot_bytes(),
         };
         ((group.spec.row_bytes() + slot) as u128, 16 + beside as u128)
     }
@@ -306,7 +306,7 @@ impl DevicePlan {
             let slots: usize = self.slots.iter().sum();
             // A lifted row is pinned, so no more are in flight than there are slots.
             let changed = (rows as u64 * ahead).min(slots as u64 * devices);
-            let noted = table::noted_bytes(slots, self.list_words()) * devices;
+            let noted = key_table::noted_bytes(slots, self.list_words()) * devices;
             budget.add("keys on devices", noted + TableChanges::bytes_max(changed), why);
         }
     }

@@ -3,10 +3,10 @@
 use stepwell_device::{Buffer, Device, Event, Pinned, Stream};
 use stepwell_kernels::UpdateTable;
 
+use super::key_table::Tables;
 use super::lookup::Lookup;
 use super::pool_buffers::PoolBuffers;
 use super::sizes::DevicePlan;
-use super::table::Tables;
 use crate::Result;
 
 /// Buffers and state of one device for the rows of a step.

@@ -13,7 +13,7 @@ use stepwell_base::Key;
 use stepwell_base::prefetch::prefetch_at;
 use stepwell_base::scatter::Scatter;
 
-use crate::lines::{WORDS, each_ahead, line_of, tag_of};
+use crate::hash_lines::{WORDS, each_ahead, line_of, tag_of};
 
 /// No place.
 const NONE: u32 = u32::MAX;

@@ -15,7 +15,7 @@ use stepwell_base::prefetch::prefetch_at;
 use stepwell_base::scatter::Scatter;
 use stepwell_ssd::Wanted;
 
-use crate::lines::{AT_ONCE, WORDS, each_ahead, line_of, tag_of};
+use crate::hash_lines::{AT_ONCE, WORDS, each_ahead, line_of, tag_of};
 
 /// Filter entries per key, or half as many.
 const LAST_PER_KEY: usize = 2;

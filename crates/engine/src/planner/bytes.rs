@@ -4,7 +4,7 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{PolicyKind, bytes_for, bytes_of_known_uses};
 
 use super::{Planner, WORD_SLOTS};
-use crate::future::Future;
+use crate::next_uses::Future;
 
 impl Planner {
     /// Bytes of a slab of `slots` rows of `row_lanes` f32 for this planner, metadata included.

@@ -17,10 +17,10 @@
 //!   - I4: rows are pinned once per mini-batch, from plan to retire.
 //!   - I7: uses are reported to the policy at retire, once per mini-batch and key.
 
-mod above;
 mod bytes;
 mod from_below;
 mod place;
+mod with_devices;
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{Cache, Occurrence, PolicyKind};
 
-use crate::future::Future;
 use crate::harvest::Outlook;
+use crate::next_uses::Future;
 
 /// Whether the rows of a mini-batch can be pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

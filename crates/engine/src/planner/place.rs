@@ -11,7 +11,7 @@ use stepwell_mem::{NoPlace, Occurrence, Seek};
 
 use super::{AHEAD, Asked, Planner, WORD_SLOTS};
 use crate::Result;
-use crate::future::Future;
+use crate::next_uses::Future;
 use crate::unit::{Fill, GroupUnit};
 use crate::working_set::NO_SLOT;
 

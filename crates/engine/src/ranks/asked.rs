@@ -5,7 +5,7 @@ use stepwell_fabric::{Error, Malformed, Message, Reader};
 
 use super::routes::{Routes, counts};
 use crate::request::{Grouper, Request};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::Part;
 
 /// Adds to `message` the request to rank `owner` for one table, in the format of [`unite`].

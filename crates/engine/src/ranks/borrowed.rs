@@ -8,7 +8,7 @@ use stepwell_fabric::{Malformed, Message, Reader};
 use super::marked;
 use super::routes::Routes;
 use crate::request::Request;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::{Loan, Part};
 
 /// Whole rows of other ranks, by table.

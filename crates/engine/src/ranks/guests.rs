@@ -9,7 +9,7 @@ use stepwell_fabric::{Error, Malformed, Message, Reader};
 use super::borrowed::Borrowed;
 use super::marked;
 use super::routes::Routes;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::Part;
 
 /// The weights of all rows that a rank's part of a mini-batch needs, by table. A row's slot is its

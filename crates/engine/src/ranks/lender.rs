@@ -23,7 +23,7 @@
 use hashbrown::HashMap;
 use stepwell_base::Key;
 
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::{Loan, Part};
 
 /// Whether lending a row costs fewer bytes than sending its weights and returning its gradient

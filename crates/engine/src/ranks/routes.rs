@@ -4,7 +4,7 @@ use stepwell_base::Key;
 use stepwell_base::owner::owner;
 
 use crate::request::Request;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 /// Whether owners count how often keys of `table` occur.
 pub(super) fn counts(table: &TableSpec) -> bool {

@@ -2,11 +2,11 @@
 
 use stepwell_base::budget::Budget;
 
-use super::sketch::Sketch;
+use super::admission::Sketch;
 use super::stale::StaleRows;
 use super::working::TableRows;
 use crate::life::{Admission, Life};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::tiers::{Load, TierPlan};
 
 impl TierPlan {

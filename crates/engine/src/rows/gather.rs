@@ -8,7 +8,7 @@ use stepwell_optim::{Storage, Weights};
 use super::EmbeddingBags;
 use super::working::{TableRows, WorkingRows};
 use crate::request::{Columns, Field};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 /// Occurrences between the prefetch of a row and its use.
 const PREFETCH_OCCURRENCES: usize = 24;

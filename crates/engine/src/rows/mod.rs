@@ -11,16 +11,12 @@
 //! I2).
 
 mod admission;
-mod below;
 mod bounds;
-mod combine;
-mod early;
+mod exchange;
 mod gather;
 mod in_place;
 mod laps;
-mod lent;
-mod shared;
-mod sketch;
+mod on_host;
 mod stale;
 mod sums;
 mod update;
@@ -32,11 +28,10 @@ use std::sync::Arc;
 
 use stepwell_base::owner::{owner, shards_of};
 
-use self::admission::Admissions;
-pub use self::early::EarlyRows;
+use self::admission::{Admissions, Sketch};
+pub use self::exchange::EarlyRows;
 pub use self::gather::Pooled;
 pub use self::laps::{Laps, NoLaps};
-use self::sketch::Sketch;
 use self::stale::StaleRows;
 pub use self::sums::Gradients;
 use self::sums::TableBags;
@@ -52,7 +47,7 @@ use crate::device::{LanesRead, PooledAt, RowsSent};
 use crate::group::{Group, devices_above, group_of};
 use crate::life::Admission;
 use crate::request::{BagsByRow, Columns};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::{Loan, Part};
 
 /// Parameters of a model's embeddings.

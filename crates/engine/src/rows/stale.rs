@@ -201,7 +201,7 @@ mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
     use super::*;
-    use crate::table::TableSpec;
+    use crate::table_spec::TableSpec;
     use crate::working_set::Part;
 
     fn table() -> TableSpec {

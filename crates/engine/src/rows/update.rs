@@ -12,13 +12,13 @@ use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
 
 use super::admission::{self, Admissions};
-use super::combine::{Combined, Partials};
 use super::laps::Laps;
+use super::sums::combine::{Combined, Partials};
 use super::sums::{RowGradients, Sums, SumsRoom, TableBags};
 use super::workspaces::{Workspaces, refill};
 use crate::life::History;
 use crate::request::{BagsByRow, Request};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::Loan;
 
 /// Number of bags that one task takes, unless a single row has more.

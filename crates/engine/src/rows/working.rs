@@ -10,7 +10,7 @@ use stepwell_optim::{Storage, Weights};
 use crate::device::Visited;
 use crate::group::Group;
 use crate::request::{BagsByRow, Request};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::{Askers, OnDevice, Part};
 
 /// The rows of a mini-batch, held as long as this lives.

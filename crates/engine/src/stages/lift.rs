@@ -6,7 +6,7 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
-use super::flow::{Ready, Unit};
+use super::items::{Ready, Unit};
 use crate::device::{DeviceTier, Lifter, NextMove};
 use crate::group::Group;
 use crate::mini_batch::Cargo;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 
-use super::flow::{Pause, Ready, Unit};
+use super::items::{Pause, Ready, Unit};
 use crate::device::{AboveMoves, DeviceTier, Lowerer, NextMove};
 use crate::group::Group;
 use crate::mini_batch::Cargo;

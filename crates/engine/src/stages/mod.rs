@@ -18,11 +18,11 @@
 //! The stages are generic over what a caller attaches to a mini-batch, and over the marks that it
 //! sends between batches.
 
+mod broken_write;
 mod counters;
-mod disorder;
-mod due;
+mod due_checkpoints;
 mod finished;
-mod flow;
+mod items;
 mod lift;
 mod lower;
 mod plan;
@@ -38,12 +38,12 @@ use stepwell_base::queue::{Events, Receiver, Sender, bounded};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{BoxedStage, among};
 
+use self::broken_write::Disorder;
 pub use self::counters::{Counters, Planned};
-use self::disorder::Disorder;
-use self::due::Due;
-pub use self::due::Times;
+use self::due_checkpoints::Due;
+pub use self::due_checkpoints::Times;
 pub use self::finished::Finished;
-pub use self::flow::{Item, Pause, Ready, Retired, Unit};
+pub use self::items::{Item, Pause, Ready, Retired, Unit};
 pub use self::lift::LiftStage;
 pub use self::lower::LowerStage;
 use self::plan::PlanEnds;

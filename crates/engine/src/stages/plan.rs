@@ -23,9 +23,9 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 
 use super::counters::Counters;
-use super::due::Due;
+use super::due_checkpoints::Due;
 use super::finished::Finished;
-use super::flow::{Item, Pause, Ready, Retired, Unit};
+use super::items::{Item, Pause, Ready, Retired, Unit};
 use super::spares::Spares;
 use super::too_large::too_large;
 use crate::device::{Above, DeviceTier};

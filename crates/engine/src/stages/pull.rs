@@ -7,7 +7,7 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 
-use super::flow::{Pause, Ready, Unit};
+use super::items::{Pause, Ready, Unit};
 use super::write::Down;
 use crate::group::{Group, rules_of};
 use crate::mini_batch::{Cargo, MiniBatch};

@@ -10,7 +10,7 @@ use crate::planner::Planner;
 use crate::pull::Puller;
 use crate::request::Grouper;
 use crate::staging::Staging;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::unit::{GroupUnit, UNITS_PULLED};
 use crate::{Error, Result, harvest};
 

@@ -17,7 +17,7 @@ use self::share::{Want, share};
 use crate::group_tables::GroupTables;
 use crate::harvest::{HarvestSize, rows_within};
 use crate::planner::Planner;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 
 /// Number of staging chunks of each table group.

@@ -10,10 +10,10 @@ use crate::device::describe::{SentTables, SlabAt, counts, describe, rounding, st
 use crate::device::pool_asked::PoolAsked;
 use crate::device::pool_buffers::Pooled;
 use crate::device::tier::{DeviceTier, OneDevice};
-use crate::device::visit::Visit;
 use crate::device::visitor::Visitor;
+use crate::device::visits::Visit;
 use crate::request::{BagsByRow, Request};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 /// A sequence of lists under construction.
 struct Words<'a> {

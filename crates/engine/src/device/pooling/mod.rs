@@ -14,7 +14,7 @@
 //!   its keys: first all weights of a mini-batch are copied to all devices that pool, and
 //!   afterwards the gradients of all examples to all devices.
 //! - **Which mini-batches.** Those with all rows on devices. Otherwise weights visit the host
-//!   ([`super::visit`]) instead; the bits are the same.
+//!   ([`super::visits`]) instead; the bits are the same.
 //! - **Invariants.** Sums have the host's order (I2): bags in example order within a block, blocks
 //!   by the one tree, since each owner sees the gradients of all examples. Padding between the
 //!   blocks of a device has empty bags, and no bags refer to it.
@@ -34,9 +34,8 @@ use super::pool_asked::{PoolAsked, PooledAt};
 use super::pool_buffers::Pooled;
 use super::pool_sizes::PoolSizes;
 use super::tier::{DeviceTier, OneDevice};
-use super::visit::{LanesRead, Visit};
 use super::visitor::Visitor;
-use crate::Result;
+use super::visits::{LanesRead, Visit};
 use crate::Result;
 
 impl DeviceTier {

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::device::AboveMoves;
 use crate::mini_batch::{Cargo, MiniBatch};
 use crate::planner::Planner;
-use crate::stages::flow::Unit;
+use crate::stages::items::Unit;
 use crate::unit::GroupUnit;
 
 impl<C: Cargo, M: Send> PlanStage<C, M> {

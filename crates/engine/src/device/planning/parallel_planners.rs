@@ -15,9 +15,9 @@ use crate::working_set::{OnDevice, Part};
 
 /// Threads for the planners of devices.
 #[derive(Debug)]
-pub(super) struct Beside(Option<ThreadPool>);
+pub(super) struct ParallelPlanners(Option<ThreadPool>);
 
-impl Beside {
+impl ParallelPlanners {
     /// One thread per device; if the system provides no threads, the caller does all the work.
     pub(super) fn new(devices: usize) -> Self {
         let threads = ThreadPoolBuilder::new().num_threads(devices);

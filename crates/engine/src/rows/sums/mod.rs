@@ -12,6 +12,8 @@
 //! blocks 1 3 4 6 of 8     1 │ 1 3 │ (1+3) 4 │ (1+3) 4 6 │ (1+3) (4+6) │ (1+3)+(4+6)
 //! ```
 
+pub(super) mod combine;
+
 use std::ops::Range;
 
 use stepwell_base::prefetch::prefetch_row;

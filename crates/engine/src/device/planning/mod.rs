@@ -6,6 +6,9 @@
 //!   because no slots are left, it has pinned every slot of their device: none of them is lifted
 //!   before its step ends.
 
+mod owners;
+mod parallel_planners;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,7 +16,9 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{PolicyKind, Seek, Victim};
 
-use super::beside::{Beside, DevicePlanner, Task, keys_above, of_devices, seen};
+use self::parallel_planners::{
+    DevicePlanner, ParallelPlanners, Task, keys_above, of_devices, seen,
+};
 use super::lookup::{Placed, TableChanges};
 use super::moves::{AboveMove, AboveMoves, AboveUnit};
 use super::tier::DeviceTier;
@@ -34,7 +39,7 @@ pub(crate) struct Above {
     horizon: usize,
     policy: PolicyKind,
     rules: Rules,
-    beside: Beside,
+    parallel: ParallelPlanners,
     /// Current tasks, by table group and device.
     tasks: Vec<Task>,
     /// The last finished mini-batch.
@@ -63,7 +68,7 @@ impl Above {
             horizon,
             policy,
             rules,
-            beside: Beside::new(devices),
+            parallel: ParallelPlanners::new(devices),
             tasks: Vec::new(),
             over: None,
         };
@@ -119,7 +124,7 @@ impl Above {
         let follow = self.planners.iter().flatten().any(Planner::follows);
         let planners = of_devices(&mut self.planners, groups);
         if follow {
-            self.beside.run(planners, learn, || host(batch));
+            self.parallel.run(planners, learn, || host(batch));
         } else {
             // If all keys fit, next uses aren't recorded: too little work for other threads.
             planners.for_each(learn);
@@ -183,7 +188,7 @@ impl Above {
         // Collect first, as the lists are taken from the mini-batch.
         let tasks: Vec<(&mut Planner, &mut Task)> = tasks.collect();
         let plan = |(planner, task): (&mut Planner, &mut Task)| task.plan(planner, number);
-        self.beside.run(tasks.into_iter(), plan, || host(hosts, mini))?;
+        self.parallel.run(tasks.into_iter(), plan, || host(hosts, mini))?;
         for (number, (group, host)) in groups.iter().zip(hosts).enumerate() {
             let stay = group.members().iter();
             let stay = stay.map(|table| mini.parts[*table].above.below.len() as u64);
@@ -307,7 +312,7 @@ impl Above {
                 }
             }
         };
-        self.beside.run(of_devices(&mut self.planners, groups), retire, host);
+        self.parallel.run(of_devices(&mut self.planners, groups), retire, host);
     }
 
     /// Takes every row that changed on a device since it was last on the host, and marks it clean:

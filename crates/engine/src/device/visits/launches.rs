@@ -7,8 +7,8 @@ use stepwell_kernels::{UpdateTable, named};
 use super::visit::Visit;
 use crate::Result;
 use crate::device::describe::{SentTables, counts};
-use crate::device::pieces::{MoveRows, SlotList};
 use crate::device::tier::{DeviceTier, OneDevice};
+use crate::device::transfers::{MoveRows, SlotList};
 use crate::device::visitor::Visitor;
 use crate::working_set::Part;
 

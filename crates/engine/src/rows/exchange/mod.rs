@@ -1,6 +1,9 @@
 //! The row half of a step with several ranks: what an owner sends and receives, what a requester
 //! does.
 
+mod early;
+mod lent;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -9,17 +12,18 @@ use rayon::prelude::*;
 use stepwell_fabric::{Error as FabricError, Message, Reader};
 use stepwell_mem::Occurrence;
 
-use super::combine::{self, Partials, RankSums, RowsSummed};
+pub use self::early::EarlyRows;
+use super::EmbeddingBags;
 use super::laps::Laps;
+use super::sums::combine::{self, Partials, RankSums, RowsSummed};
 use super::sums::{Gradients, Sums, TableBags};
 use super::update::{RowsOf, Update, Workspace};
 use super::working::{TableRows, WorkingRows};
-use super::{EmbeddingBags, lent};
 use crate::Result;
 use crate::blocks::Blocks;
 use crate::group::{Group, devices_above};
 use crate::ranks::{Borrowed, Guests, Routes};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::{Loan, Part};
 
 /// Number of rows that one thread copies at a time.

@@ -17,11 +17,11 @@ use stepwell_base::rules::Rule;
 use stepwell_base::slab::Slab;
 use stepwell_fabric::Message;
 
-use super::EmbeddingBags;
-use super::shared::put_weights;
-use super::working::{TableRows, WorkingRows};
+use super::put_weights;
 use crate::group::{Group, devices_above, group_of};
 use crate::ranks::marked;
+use crate::rows::EmbeddingBags;
+use crate::rows::working::{TableRows, WorkingRows};
 use crate::working_set::{Loan, Part};
 
 /// Marks the rows of `part` that may go early: rows in `slab` that are not held, except lent ones.
@@ -119,8 +119,8 @@ mod tests {
 
     use super::*;
     use crate::request::Grouper;
-    use crate::rows::shared::late;
-    use crate::table::TableSpec;
+    use crate::rows::exchange::late;
+    use crate::table_spec::TableSpec;
 
     #[test]
     fn what_nobody_holds_goes_and_the_rest_follows() {

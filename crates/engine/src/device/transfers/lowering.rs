@@ -7,11 +7,11 @@ use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, Stream};
 
-use super::moves::AboveMove;
-use super::pieces::{MoveRows, PieceRoom, SlotList};
-use super::sizes::PIECES;
-use super::tier::DeviceTier;
+use super::{MoveRows, PieceRoom, SlotList};
 use crate::Result;
+use crate::device::moves::AboveMove;
+use crate::device::sizes::PIECES;
+use crate::device::tier::DeviceTier;
 use crate::group::Group;
 
 /// A piece in flight: its buffers, its group, and the slots for its rows.

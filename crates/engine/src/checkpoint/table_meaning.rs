@@ -15,7 +15,7 @@ use stepwell_optim::{RowOptimizer, Rule, Storage};
 
 use super::reader::Checkpoint;
 use crate::life::{Admission, Life};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 
 /// Maximum number of weights of a row; such a row has 128 MiB or more.

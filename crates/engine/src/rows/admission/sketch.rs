@@ -17,8 +17,8 @@ const NAME: &str = "admission sketch";
 /// Each key shard of the table has a part that counts only its keys, in the order of their first
 /// occurrence. So the counts of a shard don't depend on which rank has it.
 #[derive(Debug)]
-pub(super) struct Sketch {
-    pub(super) counts: Vec<u8>, // (key shards, ROWS, width)
+pub(in crate::rows) struct Sketch {
+    pub(in crate::rows) counts: Vec<u8>, // (key shards, ROWS, width)
     width: u64,
     /// Changes of the current mini-batch, in order: places and their previous counts.
     changed: Vec<(usize, u8)>,
@@ -34,11 +34,11 @@ impl Sketch {
 
     /// Bytes that a sketch takes if assigned `bytes`: equal whole numbers for each row of each key
     /// shard.
-    pub(super) fn bytes(bytes: u64) -> u64 {
+    pub(in crate::rows) fn bytes(bytes: u64) -> u64 {
         (bytes / Self::PARTS).max(1) * Self::PARTS
     }
 
-    pub(super) fn new(bytes: u64, seed: u64, table: TableId) -> Self {
+    pub(in crate::rows) fn new(bytes: u64, seed: u64, table: TableId) -> Self {
         let width = Self::bytes(bytes) / Self::PARTS;
         let mut stream = Stream::named(seed, format!("{NAME}/{}", table.0).as_bytes());
         let salts = std::array::from_fn(|_| stream.next_u64());
@@ -47,7 +47,7 @@ impl Sketch {
     }
 
     /// Counts `key` `times` more; returns its count, up to 255.
-    pub(super) fn add(&mut self, key: Key, times: usize) -> u8 {
+    pub(in crate::rows) fn add(&mut self, key: Key, times: usize) -> u8 {
         let places = self.places(key);
         let least = places.iter().map(|place| self.counts[*place]).min().unwrap_or(0);
         let count = least.saturating_add(times.min(255) as u8);
@@ -62,19 +62,19 @@ impl Sketch {
     }
 
     /// Begins a mini-batch, which makes previous counts permanent.
-    pub(super) fn begin(&mut self) {
+    pub(in crate::rows) fn begin(&mut self) {
         self.changed.clear();
     }
 
     /// Undoes what was counted since the mini-batch began.
-    pub(super) fn undo(&mut self) {
+    pub(in crate::rows) fn undo(&mut self) {
         for (place, before) in self.changed.drain(..).rev() {
             self.counts[place] = before;
         }
     }
 
     /// Counts of adjacent key shards; those of all shards, joined, are `counts`.
-    pub(super) fn of(&self, shards: Range<usize>) -> &[u8] {
+    pub(in crate::rows) fn of(&self, shards: Range<usize>) -> &[u8] {
         let shard = Self::ROWS * self.width as usize;
         &self.counts[shards.start * shard..shards.end * shard]
     }

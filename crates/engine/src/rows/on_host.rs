@@ -14,7 +14,7 @@ use super::working::WorkingRows;
 use super::workspaces::refill;
 use crate::device::{DeviceTier, LanesRead};
 use crate::group::{Group, group_of};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::Part;
 
 /// Number of rows that one thread takes at a time.

@@ -24,11 +24,11 @@ use stepwell_optim::Storage;
 use self::lists::listed;
 pub(super) use self::visit::Visit;
 use super::describe::{self, describe};
+use super::key_table::Tables;
 use super::sizes::DevicePlan;
-use super::table::Tables;
 use super::tier::{DeviceTier, OneDevice};
 use crate::group::Group;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::working_set::{OnDevice, Part};
 use crate::{Error, Result};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::visit::Visit;
 use crate::Result;
-use crate::device::table::Tables;
+use crate::device::key_table::Tables;
 use crate::device::tier::{DeviceTier, OneDevice};
 use crate::device::visitor::Visitor;
 

@@ -1,10 +1,15 @@
 //! Transfers of rows between the host and a device, piece by piece.
 
+mod lifting;
+mod lowering;
+
 use std::sync::Arc;
 
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_kernels::named;
 
+pub(crate) use self::lifting::Lifter;
+pub(crate) use self::lowering::Lowerer;
 use super::describe::SlabAt;
 use super::moves::AboveMove;
 use super::tier::DeviceTier;

@@ -181,7 +181,7 @@ pub(super) fn remove_marked(old: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
 /// Sets `old` aside within `path`; returns the new directory.
 pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
     let aside = (1u64..)
-        .map(|number| format!("{}{number}", super::aside::PREFIX))
+        .map(|number| format!("{}{number}", super::set_aside::PREFIX))
         .find(|name| !path.join(name).exists())
         .unwrap_or_else(|| "set-aside".to_owned());
     let disk = FileDisk::open(path)?;

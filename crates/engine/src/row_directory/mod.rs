@@ -3,10 +3,10 @@
 //!
 //! A process locks its temporary directory. The next run removes directories of killed processes,
 //! whose locks are free. In a named directory, only rows with a run's mark are ever removed
-//! (`left`).
+//! (`leftovers`).
 
-mod aside;
-mod left;
+mod leftovers;
+mod set_aside;
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk};
 
-pub use self::aside::SetAside;
+pub use self::set_aside::SetAside;
 use crate::checkpoint::Placement;
 use crate::error::file_error;
 use crate::{Error, Result};
 
-pub use left::{name_of_rank, refuse_checkpoint, refuse_store};
+pub use leftovers::{name_of_rank, refuse_checkpoint, refuse_store};
 
 const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
@@ -84,7 +84,7 @@ impl Scratch {
         refuse_store("tiers.ssd", named)?;
         if named.is_dir() {
             let _lock = DirectoryLock::take(named)?;
-            left::refuse_open(&left::find(named)?)?;
+            leftovers::refuse_open(&leftovers::find(named)?)?;
         }
         Ok(())
     }
@@ -139,13 +139,13 @@ impl Scratch {
     /// # Errors
     /// If it cannot be created.
     pub fn rows(&self, group: usize) -> Result<PathBuf> {
-        let path = self.path.join(left::name_of(group));
+        let path = self.path.join(leftovers::name_of(group));
         match fs::create_dir(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             made => {
                 made.map_err(file_error("create directory", &path))?;
                 if !self.temporary {
-                    left::mark(&path)?;
+                    leftovers::mark(&path)?;
                     let disk = FileDisk::open(&self.path)?;
                     disk.sync_directory()?;
                 }
@@ -166,7 +166,7 @@ impl Scratch {
         ranks: usize,
         placement: Placement,
     ) -> Result<Vec<String>> {
-        let mut places = left::of_ranks(named, if ranks > 1 { ranks } else { 0 })?;
+        let mut places = leftovers::of_ranks(named, if ranks > 1 { ranks } else { 0 })?;
         if ranks > 1 {
             places.insert(0, named.to_owned());
         }
@@ -177,7 +177,7 @@ impl Scratch {
         }
         let mut taken = Vec::new();
         for place in places {
-            if !left::find(&place)?.is_empty() {
+            if !leftovers::find(&place)?.is_empty() {
                 // All locks are taken before anything is moved.
                 taken.push((DirectoryLock::take(&place)?, place));
             }
@@ -199,13 +199,13 @@ impl Scratch {
 
     /// Everything that runs set aside in a directory, and in its ranks' directories.
     pub fn aside_in(path: &Path) -> Vec<SetAside> {
-        let of_ranks = Self::ranks_in(path).into_iter().flat_map(|place| aside::of(&place));
-        aside::of(path).into_iter().chain(of_ranks).collect()
+        let of_ranks = Self::ranks_in(path).into_iter().flat_map(|place| set_aside::of(&place));
+        set_aside::of(path).into_iter().chain(of_ranks).collect()
     }
 
     /// The ranks' directories in a directory that was named for rows.
     pub fn ranks_in(path: &Path) -> Vec<PathBuf> {
-        left::of_ranks(path, 0).unwrap_or_default()
+        leftovers::of_ranks(path, 0).unwrap_or_default()
     }
 
     /// Note for the user about what was set aside on opening.
@@ -218,7 +218,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.temporary && !self.kept {
             // All marked rows belong to this run: earlier ones were rejected, removed or moved.
-            let _ = left::find(&self.path).and_then(left::remove_marked);
+            let _ = leftovers::find(&self.path).and_then(leftovers::remove_marked);
         }
         if self.temporary {
             // If this fails, the next run finds the directory by its lock and removes it.
@@ -232,8 +232,8 @@ impl Drop for Scratch {
 /// Treats the rows in `path`, whose lock is held, according to `placement`; returns a note of what
 /// was set aside.
 fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
-    let old = left::find(path)?;
-    left::refuse_open(&old)?;
+    let old = leftovers::find(path)?;
+    leftovers::refuse_open(&old)?;
     let aside = match placement {
         Placement::Fresh if !old.is_empty() => {
             return Err(Error::Refused(format!(
@@ -245,14 +245,14 @@ fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
         Placement::Fresh | Placement::SetAside => old,
         // Resuming always rebuilds a run's rows from the checkpoint.
         Placement::Resume | Placement::ResumeOrStart | Placement::Append => {
-            left::remove_marked(old)?
+            leftovers::remove_marked(old)?
         }
     };
     if aside.is_empty() {
         return Ok(None);
     }
     let groups = counted(aside.len() as u64, "table group");
-    let place = left::set_aside(path, &aside)?;
+    let place = leftovers::set_aside(path, &aside)?;
     Ok(Some(format!(
         "tiers.ssd = {} held rows ({groups}): they were set aside into {}",
         path.display(),
@@ -263,12 +263,12 @@ fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
 /// Removes the rows that runs left in `place`, unless it is in use. The directory and its lock
 /// stay, as another run may be about to take it.
 fn forget(place: &Path) -> Result<()> {
-    let old = left::find(place)?;
+    let old = leftovers::find(place)?;
     if old.is_empty() {
         return Ok(());
     }
     let Ok(_lock) = DirectoryLock::take(place) else { return Ok(()) };
-    left::remove_marked(old).map(|_| ())
+    leftovers::remove_marked(old).map(|_| ())
 }
 
 /// On disk if possible: the usual temporary directory may be in memory.

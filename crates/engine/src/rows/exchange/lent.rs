@@ -9,16 +9,16 @@ use stepwell_base::slab::RowsMut;
 use stepwell_fabric::{Malformed, Message, Reader};
 use stepwell_optim::Storage;
 
-use super::EmbeddingBags;
-use super::laps::Laps;
-use super::sums::{Gradients, RowGradients as _, Sums, TableBags};
-use super::update::{Workspace, step_row};
-use super::witness::Moment;
-use super::working::{TableRows, WorkingRows};
-use super::workspaces::refill;
 use crate::blocks::Blocks;
 use crate::ranks::{Borrowed, BorrowedTable, marked};
-use crate::table::TableSpec;
+use crate::rows::EmbeddingBags;
+use crate::rows::laps::Laps;
+use crate::rows::sums::{Gradients, RowGradients as _, Sums, TableBags};
+use crate::rows::update::{Workspace, step_row};
+use crate::rows::witness::Moment;
+use crate::rows::working::{TableRows, WorkingRows};
+use crate::rows::workspaces::refill;
+use crate::table_spec::TableSpec;
 use crate::working_set::Loan;
 
 /// Number of rows that one thread updates at a time.

@@ -8,17 +8,19 @@
 //!   and not updated, so it leaves no trace. A mini-batch that only evaluates admits no row and
 //!   changes nothing.
 
+mod sketch;
+
 use std::ops::Range;
 
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_mem::Occurrence;
 
-use super::sketch::Sketch;
+pub(super) use self::sketch::Sketch;
 use super::working::TableRows;
 use crate::dense::Dense;
 use crate::life::{Admission, History, Life};
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 
 /// Name of the section, which is by key shard; earlier builds had one sketch for all keys.
 const SKETCH: &str = "admission counts by key shard";

@@ -17,9 +17,9 @@ use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Refreshed, StoreOptions, View};
 
 use super::Rows;
-use super::mark::Lease;
+use super::directory_mark::Lease;
 use super::reader::Checkpoint;
-use crate::table::TableSpec;
+use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 
 /// The rows of one table of a checkpoint, read through a [`View`] of each rank's store. The

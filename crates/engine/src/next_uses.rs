@@ -17,7 +17,7 @@ use stepwell_base::Key;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch_at;
 
-use crate::lines::{WORDS, each_ahead, line_of, tag_of};
+use crate::hash_lines::{WORDS, each_ahead, line_of, tag_of};
 
 /// Code for no mini-batch.
 const NEVER: u16 = 0;

@@ -1,6 +1,6 @@
 //! Combines sums of a row's gradient from all ranks into the sum that one rank would compute.
 //!
-//! A rank sums its bags by subtree ([`Blocks::subtrees`]), each as in [`super::sums`]. Two subtrees
+//! A rank sums its bags by subtree ([`Blocks::subtrees`]), each as in [`super`]. Two subtrees
 //! meet where two blocks would: at the highest bit in which the numbers of their first blocks
 //! differ. So the same stack of sums suffices, and the sum has the same bits.
 
@@ -8,31 +8,31 @@ use stepwell_base::tiles::{add, copy};
 use stepwell_fabric::{Malformed, Message};
 use stepwell_mem::Occurrence;
 
-use super::sums::{RowGradients, SumsRoom, TableBags};
+use super::{RowGradients, SumsRoom, TableBags};
 use crate::blocks::Blocks;
 use crate::request::{BagsByRow, Request};
 use crate::working_set::{Askers, Loan};
 
 /// Shape of the sums for one owner.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowsSummed {
+pub(in crate::rows) struct RowsSummed {
     /// Number of rows of one table.
-    pub(super) rows: usize,
+    pub(in crate::rows) rows: usize,
     /// Number of weights of each row.
-    pub(super) width: usize,
+    pub(in crate::rows) width: usize,
     /// Whether the owner receives how often each row occurs.
-    pub(super) tells_seen: bool,
+    pub(in crate::rows) tells_seen: bool,
 }
 
 /// Whether a rank with `blocks` sends masks of the subtrees in which each row has sums; with a
 /// single subtree, every row has one sum.
-pub(super) fn is_masked(blocks: Blocks) -> bool {
+pub(in crate::rows) fn is_masked(blocks: Blocks) -> bool {
     blocks.subtrees().nth(1).is_some()
 }
 
 /// Sums of one rank's bags for one table's rows, as received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RankSums<'a> {
+pub(in crate::rows) struct RankSums<'a> {
     rows: usize,
     /// Masks of the subtrees in which each requested row has a sum; empty if there is one subtree,
     /// in which every row has a sum. // (rows)
@@ -45,7 +45,7 @@ pub(super) struct RankSums<'a> {
 
 impl<'a> RankSums<'a> {
     /// Reads the sums of the next table from a rank with `blocks`.
-    pub(super) fn read(
+    pub(in crate::rows) fn read(
         reader: &mut stepwell_fabric::Reader<'a>,
         RowsSummed { rows, width, tells_seen }: RowsSummed,
         blocks: Blocks,
@@ -81,7 +81,7 @@ impl<'a> RankSums<'a> {
 
 /// Sums of all ranks for one table's rows.
 #[derive(Debug)]
-pub(super) struct Partials<'a> {
+pub(in crate::rows) struct Partials<'a> {
     /// By rank.
     ranks: Vec<RankSums<'a>>,
     /// First block of each rank's subtrees. // (ranks) of (subtrees)
@@ -100,7 +100,7 @@ pub(super) struct Partials<'a> {
 impl<'a> Partials<'a> {
     /// Sums of `ranks`; `asked` gives the requesters of each row, `askers` which rows have sums,
     /// and `blocks` are those of all ranks.
-    pub(super) fn new(
+    pub(in crate::rows) fn new(
         ranks: Vec<RankSums<'a>>,
         blocks: Blocks,
         asked: &'a BagsByRow,
@@ -135,7 +135,7 @@ impl<'a> Partials<'a> {
 }
 
 /// Combines the sums of one row after another.
-pub(super) struct Combined<'a> {
+pub(in crate::rows) struct Combined<'a> {
     partials: &'a Partials<'a>,
     /// The stack. // (sums, width)
     sums: &'a mut [f32],
@@ -144,7 +144,11 @@ pub(super) struct Combined<'a> {
 
 impl<'a> Combined<'a> {
     #[inline(always)]
-    pub(super) fn new(partials: &'a Partials<'a>, width: usize, room: &'a mut SumsRoom) -> Self {
+    pub(in crate::rows) fn new(
+        partials: &'a Partials<'a>,
+        width: usize,
+        room: &'a mut SumsRoom,
+    ) -> Self {
         let last = partials.firsts.iter().flatten().max().map_or(1, |last| *last as usize + 1);
         Self { partials, sums: room.stack(width, last), width }
     }
@@ -208,7 +212,7 @@ impl RowGradients for Combined<'_> {
 /// Adds to `message` what the owner of `rows` of one table needs, in the format of
 /// [`RankSums::read`]: the sums of `width` weights over each row's bags of each subtree of blocks,
 /// and how often each row occurs if `tells_seen`.
-pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
+pub(in crate::rows) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
     message: &mut Message,
     rows: &[u32],
     width: usize,

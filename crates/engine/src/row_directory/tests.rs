@@ -96,7 +96,7 @@ fn a_run_that_keeps_nothing_is_in_nobodys_way() {
     left.put("rows-8");
     drop(refused);
     // Its own rows are removed, with their marks; a user's stay.
-    let kept: Vec<_> = left::find(&left.named).unwrap();
+    let kept: Vec<_> = leftovers::find(&left.named).unwrap();
     assert_eq!(kept, [left.named.join("rows-8")]);
     assert!(!left.named.join(".rows-0").exists());
     assert!(left.named.join("set-aside-1/rows-7/segment").exists());
