@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
+use stepwell_base::owner::RankOf;
 use stepwell_base::stop::StopRequest;
 use stepwell_base::{KEY_HASH_NAME, random};
 use stepwell_disk::Disk;
@@ -133,7 +134,7 @@ impl Keep for Vault {
     }
 
     fn keep(&mut self, part: &ModelPart<'_>) -> Result<KeptPart> {
-        let (path, (rank, ranks)) = (self.path(part.step), part.of);
+        let (path, RankOf { rank, ranks }) = (self.path(part.step), part.of);
         let mut rows = Vec::new();
         for (number, group) in part.groups.iter().enumerate() {
             let path = path.join(format!("rows-{number}-rank-{rank}"));

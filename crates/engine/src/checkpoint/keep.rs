@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stepwell_base::owner::RankOf;
 use stepwell_ssd::Manifest;
 
 use super::best::Figure;
@@ -71,7 +72,8 @@ pub trait Keep: Send {
         if let Some(kept) = self.begin(step, run)? {
             return Ok(kept);
         }
-        let part = self.keep(&ModelPart { step, of: (0, 1), groups, past: Dense::default() })?;
+        let part =
+            self.keep(&ModelPart { step, of: RankOf::ALONE, groups, past: Dense::default() })?;
         self.end(&WholeModel { step, run, dense, groups }, &[part])
     }
 }
@@ -81,8 +83,8 @@ pub trait Keep: Send {
 pub struct ModelPart<'a> {
     /// Steps trained.
     pub step: u64,
-    /// This rank, and the number of ranks.
-    pub of: (usize, usize),
+    /// The rank.
+    pub of: RankOf,
     /// The rank's rows.
     pub groups: &'a [Arc<Group>],
     /// The rank's other state for resuming; empty for a single rank, whose state is in the dense

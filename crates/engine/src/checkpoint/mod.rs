@@ -10,8 +10,8 @@
 //!     rows-0-rank-1/          if several ranks wrote it: snapshot of one rank's store
 //!     dense-1.bin             state of a rank besides rows, if it needs any to resume
 //!     CHECKSUMS               names, lengths and checksums of everything, `sums.rs`
-//!     .stepwell               marks it as made by a run, here and as this step, `directory_mark.rs`
-//!     ENDED                   marks a run's last checkpoint, with all data trained, `ended_mark.rs`
+//!     .stepwell               marks it as a run's, here and as this step, `directory_mark.rs`
+//!     ENDED                   marks a run's last checkpoint, all data trained, `ended_mark.rs`
 //!   best.json                 which checkpoint evaluated best, `best.rs`
 //!   .incomplete-step-…/       being written, or left by a killed run; never read
 //!   .stepwell-id              a random number, part of all their marks

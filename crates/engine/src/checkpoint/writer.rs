@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stepwell_base::owner::{KEY_SHARD_NAME, RankOf};
+use stepwell_base::owner::KEY_SHARD_NAME;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
@@ -219,7 +219,7 @@ impl Keep for CheckpointWriter {
     fn keep(&mut self, part: &ModelPart<'_>) -> Result<KeptPart> {
         let building = self.path(&incomplete(part.step));
         let opened = self.directory.directory(&building);
-        let opened = opened.map_err(|error| match part.of.0 {
+        let opened = opened.map_err(|error| match part.of.rank {
             0 => error.into(),
             rank => Error::Checkpoint {
                 path: building,
@@ -276,9 +276,8 @@ fn taken(path: PathBuf, why: &str) -> Error {
 /// Writes one rank's part.
 fn write_part(building: &dyn Disk, part: &ModelPart<'_>) -> Result<KeptPart> {
     let mut kept = KeptPart::default();
-    let (rank, ranks) = part.of;
     for (number, group) in part.groups.iter().enumerate() {
-        let name = rows_of_rank(number, RankOf { rank, ranks });
+        let name = rows_of_rank(number, part.of);
         let rows = building.path().join(&name);
         building.make_directory(&rows)?;
         group.snapshot(&rows)?;
@@ -286,12 +285,12 @@ fn write_part(building: &dyn Disk, part: &ModelPart<'_>) -> Result<KeptPart> {
         kept.list(format!("{name}/{MANIFEST_NAME}"), Sum::of(&manifest));
     }
     if !part.past.sections.is_empty() {
-        let name = dense_of_rank(rank);
+        let name = dense_of_rank(part.of.rank);
         kept.list(name.clone(), write_dense(building, &name, &part.past.view())?);
         let sections = part.past.sections.iter();
         kept.past = sections.map(|(name, values)| (name.clone(), values.len())).collect();
     }
-    if ranks > 1 {
+    if part.of.ranks > 1 {
         // Rank 0 may be on another machine.
         building.sync_directory()?;
     }

@@ -1,6 +1,7 @@
 //! Memory that rows on devices take: on the device, and on the host.
 
 use stepwell_base::budget::Budget;
+use stepwell_base::owner::RankOf;
 use stepwell_base::{ByteCount, SlotIndex};
 use stepwell_device::Device;
 use stepwell_kernels::UpdateTable;
@@ -25,8 +26,8 @@ pub(super) const PIECES: usize = 3;
 pub struct DeviceOptions {
     /// The devices.
     pub devices: Vec<Device>,
-    /// This rank, and the number of ranks.
-    pub place: (usize, usize),
+    /// The rank.
+    pub place: RankOf,
 }
 
 /// Memory for rows on each device of a rank, and how rows are used there.

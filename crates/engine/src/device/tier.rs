@@ -170,8 +170,7 @@ impl DeviceTier {
             })
         });
         let devices = devices.collect::<Result<Vec<OneDevice>>>()?;
-        let (rank, ranks) = options.place;
-        let (left, counts, rank) = (Mutex::default(), Counts::default(), RankOf { rank, ranks });
+        let (left, counts, rank) = (Mutex::default(), Counts::default(), options.place);
         Ok(Arc::new(Self { devices, plan, rules, rank, left, counts }))
     }
 

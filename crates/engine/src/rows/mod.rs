@@ -26,7 +26,7 @@ mod workspaces;
 
 use std::sync::Arc;
 
-use stepwell_base::owner::{owner, shards_of};
+use stepwell_base::owner::{RankOf, owner, shards_of};
 
 use self::admission::{Admissions, Sketch};
 pub use self::exchange::EarlyRows;
@@ -319,21 +319,20 @@ impl EmbeddingBags {
     }
 
     /// Adds the state that a resumed run needs besides rows to a checkpoint's dense part, as
-    /// sections of rank `rank` of `ranks`. Sections of all ranks, joined in their order, equal a
+    /// sections of a rank. Sections of all ranks, joined in their order, equal a
     /// single rank's.
     ///
     /// # Panics
     /// If called within a step.
-    pub fn save(&self, dense: &mut Dense, (rank, ranks): (usize, usize)) {
+    pub fn save(&self, dense: &mut Dense, of: RankOf) {
         assert!(!self.is_open, "a model is saved between two steps");
         self.stale.save(dense);
-        let shards = shards_of(rank, ranks);
+        let shards = shards_of(of.rank, of.ranks);
         let admissions = self.admissions.iter().flatten();
         admissions.for_each(|admissions| admissions.save(dense, shards.clone()));
     }
 
-    /// Restores the state of rank `rank` of `ranks` from a checkpoint of all ranks after `steps`
-    /// steps.
+    /// Restores the state of a rank from a checkpoint of all ranks after `steps` steps.
     ///
     /// # Errors
     /// Describes what doesn't match these tables.
@@ -341,10 +340,10 @@ impl EmbeddingBags {
         &mut self,
         dense: &Dense,
         steps: u64,
-        (rank, ranks): (usize, usize),
+        of: RankOf,
     ) -> std::result::Result<(), String> {
         self.steps = steps;
-        self.stale.load(dense, steps, &|key| owner(key, ranks) == rank)?;
+        self.stale.load(dense, steps, &|key| owner(key, of.ranks) == of.rank)?;
         self.admissions.iter_mut().flatten().try_for_each(|admissions| admissions.load(dense))
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stepwell_base::clock::ManualClock;
+use stepwell_base::owner::RankOf;
 use stepwell_base::random::Stream;
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{ByteCount, Key};
@@ -99,7 +100,7 @@ fn tier(
     };
     let plan = plan(moving + beside + (most * (table.row_bytes() + slot)) as u64);
     assert_eq!(plan.slots, [most.min(slots / 2 / devices)]);
-    let options = DeviceOptions { devices: machine.devices().to_vec(), place: (0, 1) };
+    let options = DeviceOptions { devices: machine.devices().to_vec(), place: RankOf::ALONE };
     DeviceTier::new(&options, plan, &tiers, rules).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use stepwell_base::owner::KEY_SHARDS;
+use stepwell_base::owner::{KEY_SHARDS, RankOf};
 use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};
@@ -165,7 +165,8 @@ fn devices(
     let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
     let devices = machine.devices.open(&room.offer, room.wanted(config)).map_err(wrong)?;
     let fabric = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
-    let place = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
+    let place =
+        fabric.map_or(RankOf::ALONE, |fabric| RankOf { rank: fabric.rank(), ranks: fabric.size() });
     let options = DeviceOptions { devices: devices.clone(), place };
     let plan = room.rows.clone();
     Ok((Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?), devices))

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use rayon::ThreadPool;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
+use stepwell_base::owner::RankOf;
 use stepwell_base::stop::StopRequest;
 use stepwell_device::{Choice, Device};
 use stepwell_engine::{
@@ -358,10 +359,10 @@ impl Trainer {
         past
     }
 
-    /// This rank, and the number of ranks.
-    pub(crate) fn place(&self) -> (usize, usize) {
+    /// This rank.
+    pub(crate) fn place(&self) -> RankOf {
         let fabric = self.sharing.as_ref().map(|sharing| &sharing.fabric);
-        fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()))
+        fabric.map_or(RankOf::ALONE, |fabric| RankOf { rank: fabric.rank(), ranks: fabric.size() })
     }
 
     /// The dense part in the form of digests, without a copy if it is in memory.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use stepwell_base::Key;
-use stepwell_base::owner::owner;
+use stepwell_base::owner::{RankOf, owner};
 use stepwell_base::random::Stream;
 use stepwell_disk::Disk;
 use stepwell_engine::{
@@ -68,7 +68,7 @@ pub(crate) fn script(world: &dyn Disk, ranks: Ranks, ledger: &mut Ledger) -> Res
 
 /// One rank of a process.
 struct Rank {
-    place: (usize, usize),
+    place: RankOf,
     writer: CheckpointWriter,
     groups: Vec<Arc<Group>>,
 }
@@ -92,7 +92,7 @@ pub(crate) fn live(
     let begin = newest.as_ref().map_or(0, |from| from.step);
     let mut all = Vec::new();
     for rank in 0..ranks {
-        let place = (rank, ranks);
+        let place = RankOf { rank, ranks };
         let groups = vec![group(open(scratch(world)?, newest.as_ref(), place)?)];
         let writer = match newest {
             Some(_) if rank == 0 => CheckpointWriter::resume(Arc::clone(&directory), KEEP)?,
@@ -121,7 +121,7 @@ pub(crate) fn live(
 fn open(
     rows: Arc<dyn Disk>,
     from: Option<&Checkpoint>,
-    (rank, ranks): (usize, usize),
+    RankOf { rank, ranks }: RankOf,
 ) -> Result<Store> {
     let options = StoreOptions { key_shards: KeyShardSet::part(rank, ranks), ..options() };
     let Some(from) = from else { return Ok(Store::create(rows, options)?) };
@@ -142,7 +142,7 @@ fn write(all: &mut [Rank], step: u64) -> Result<()> {
     let mut kept = Vec::new();
     for Rank { place, writer, groups } in &mut *all {
         // State that only some ranks have.
-        let past = past(step, place.0);
+        let past = past(step, place.rank);
         kept.push(writer.keep(&ModelPart { step, of: *place, groups, past })?);
     }
     let dense = Dense { sections: dense.sections[..1].to_vec() };
@@ -218,9 +218,9 @@ fn payload(key: u64, step: u64) -> Vec<u8> {
 }
 
 /// Puts the rank's rows of a step.
-fn put(Rank { place: (rank, ranks), groups, .. }: &Rank, step: u64) -> Result<()> {
+fn put(Rank { place, groups, .. }: &Rank, step: u64) -> Result<()> {
     let mut keys = keys(step);
-    keys.retain(|key| owner(Key(*key), *ranks) == *rank);
+    keys.retain(|key| owner(Key(*key), place.ranks) == place.rank);
     let rows: Vec<u8> = keys.iter().flat_map(|key| payload(*key, step)).collect();
     let used = vec![step as u32; keys.len()];
     let keys: Vec<Key> = keys.into_iter().map(Key).collect();
