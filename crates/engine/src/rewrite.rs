@@ -15,7 +15,7 @@ use stepwell_ssd::{KeyShardSet, Manifest, Store, StoreOptions};
 
 use crate::checkpoint::Checkpoint;
 use crate::life::History;
-use crate::room::{Wants, lacks};
+use crate::process_limits::{Wants, lacks};
 use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 

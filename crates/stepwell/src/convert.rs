@@ -21,7 +21,7 @@ use stepwell_data::{
     PackedOptions, PackedWriter, ReadOptions, Schema, Skips, Source, SynthOptions, names_notes,
     recordless_note, repeated_note, resolve,
 };
-use stepwell_engine::room::{Wants, lacks};
+use stepwell_engine::process_limits::{Wants, lacks};
 use stepwell_settings::{self as settings, Config};
 
 use crate::cli::ConvertArgs;

@@ -3,7 +3,7 @@
 use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
-use stepwell_engine::room::{Wants, lacks};
+use stepwell_engine::process_limits::{Wants, lacks};
 use stepwell_engine::{Checkpoint, TableSpec};
 use stepwell_ssd::{Manifest, StoreOptions};
 

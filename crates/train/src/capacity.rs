@@ -14,7 +14,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
 use stepwell_device::Offer;
-use stepwell_engine::room::{self, Wants};
+use stepwell_engine::process_limits::{self, Wants};
 use stepwell_engine::{Checkpoint, Load, TableLoad, TableSpec, TierOptions, TierPlan};
 use stepwell_settings::{Config, DensePlace, TierConfig};
 
@@ -192,7 +192,7 @@ impl Capacity {
 
     /// What this machine or process lacks for the run, if anything.
     fn lack(&self, wanted: &Wanted<'_>) -> Option<String> {
-        let why = room::lacks(&self.wants(wanted))?;
+        let why = process_limits::lacks(&self.wants(wanted))?;
         Some(match self.memory {
             Some(memory) if self.budget.total() <= memory.0 => {
                 format!("{why}; lower memory, which is {memory}")

@@ -53,7 +53,7 @@ pub use run::{
 };
 pub use statistics::with_statistics;
 pub use steps::{StepInput, StepSeconds, Steps};
-pub use stepwell_engine::room::memory_bytes;
+pub use stepwell_engine::process_limits::memory_bytes;
 pub use stepwell_nn::{Loss, LossSums, ParameterSpec};
 pub use stepwell_settings::Config;
 pub use warm_start::{Course, WarmPlan, WarmRequest, WarmStart};

@@ -6,7 +6,7 @@ use rayon::ThreadPool;
 use stepwell_base::owner::{KEY_SHARDS, RankOf};
 use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
-use stepwell_engine::room::{self, FilesWanted};
+use stepwell_engine::process_limits::{self, FilesWanted};
 use stepwell_engine::{Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::{Config, DensePlace};
@@ -113,7 +113,7 @@ pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize)
 pub(super) fn lacks_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Option<String> {
     let ranks = ranks_here(config, ranks).threads;
     let checkpoints = config.checkpoint.dir.is_some();
-    room::lacks_files(&FilesWanted { ranks, stores, checkpoints })
+    process_limits::lacks_files(&FilesWanted { ranks, stores, checkpoints })
 }
 
 /// The devices of a rank, if there are any.

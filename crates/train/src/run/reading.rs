@@ -5,7 +5,7 @@ use stepwell_data::{
     DataError, PartOf, Position, Purposes, ReadFrom, Schema, Sharing, SourceOptions, Sources,
     SynthOptions,
 };
-use stepwell_engine::room::{self, Wants};
+use stepwell_engine::process_limits::{self, Wants};
 use stepwell_engine::{Blocks, Purpose};
 use stepwell_fabric::Fabric;
 use stepwell_settings::Config;
@@ -85,7 +85,7 @@ pub(super) fn share(
 /// room for its signal stack.
 fn threads(config: &Config) -> usize {
     let wants = Wants { bytes: 0, mapped: 0, threads: config.threads as u64, processes: 1 };
-    if room::lacks(&wants).is_some() { 1 } else { config.threads }
+    if process_limits::lacks(&wants).is_some() { 1 } else { config.threads }
 }
 
 /// Reads everything that an evaluation of this run will read, and counts its examples; `None` if

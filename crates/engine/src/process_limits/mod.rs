@@ -13,8 +13,8 @@
 //! - 2 MiB of stack per thread, and 64 MiB of addresses that the C library reserves for each thread
 //!   that allocates through it; the latter aren't data.
 
+mod control_group;
 mod files;
-mod group;
 
 use std::fs;
 
@@ -88,7 +88,7 @@ pub fn lacks(wants: &Wants) -> Option<String> {
         let memory = ByteCount(memory);
         return Some(format!("the run may take {total} of memory, but this machine has {memory}"));
     }
-    if let Some(limit) = group::limit().filter(|limit| limit.bytes < all) {
+    if let Some(limit) = control_group::limit().filter(|limit| limit.bytes < all) {
         return Some(format!(
             "the run may take {total} of memory, but its control group is limited to {} ({}): \
              raise that limit, or make the run smaller",
@@ -137,7 +137,7 @@ fn limit_of(limits: &str, name: &str) -> Option<u64> {
 
 /// Memory available to this process: the machine's, or its control groups' limit.
 pub fn memory_bytes() -> Option<u64> {
-    let of_groups = group::limit().map(|limit| limit.bytes);
+    let of_groups = control_group::limit().map(|limit| limit.bytes);
     machine_bytes().into_iter().chain(of_groups).min()
 }
 
