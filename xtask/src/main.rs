@@ -9,10 +9,13 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod book;
+mod circles;
+mod command;
 mod floors;
 mod hung;
 mod limit;
 mod mpi;
+mod outcome;
 mod programs;
 mod run;
 mod sanitize;
@@ -22,9 +25,6 @@ mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Result of a command; an error is one line that says what is wrong.
-type Outcome = Result<(), String>;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -37,7 +37,8 @@ usage: cargo xtask <command>
   twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
   book     the book of `docs/` builds without a warning and its links lead somewhere: target/book
   doc      the documentation builds without a warning
-  floors   imports among the crates go down, never up
+  floors   imports among the crates go down, never up; those among files form no new circles
+           (--write: writes the known ones anew, xtask/circles.txt)
   tidy     sizes of files, widths of lines, heads of crates
   long     the long suite: optimized, large sizes, kernels under sanitizers, 500 runs of the
            fuzzer, more over MPI, all of the twin, the comparison with PyTorch
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.as_slice() {
         [command, options @ ..] if command == "fuzz" => run::fuzz(&root(), options),
+        [command, option] if command == "floors" && option == "--write" => floors::write(&root()),
         [command] => {
             let Some(steps) = steps(command) else {
                 eprint!("unknown command `{command}`\n\n{USAGE}");
@@ -94,13 +96,13 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
         ]),
         "long" => Some(vec![
             ("long", run::long),
-            ("mpi", mpi::check_long),
+            ("mpi", programs::mpi_long),
             ("sanitize", sanitize::kernels),
             ("fuzz", run::fuzz_long),
             ("twin", run::twin_long),
             ("peer", run::peer),
         ]),
-        "mpi" => Some(vec![("mpi", mpi::check)]),
+        "mpi" => Some(vec![("mpi", programs::mpi)]),
         "sanitize" => Some(vec![("sanitize", sanitize::kernels)]),
         _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),
     }

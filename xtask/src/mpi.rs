@@ -5,8 +5,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::run::output;
-use crate::{Outcome, programs, skipped};
+use crate::command::output;
+use crate::outcome::Outcome;
+use crate::skipped;
 
 /// The feature, for all packages that have it.
 const FEATURES: &str = "stepwell/mpi,stepwell-lab/mpi,stepwell-fabric/mpi,stepwell-geeps/mpi,\
@@ -23,36 +24,13 @@ pub(crate) fn features() -> &'static [&'static str] {
     if missing().is_none() { &["--features", FEATURES] } else { &[] }
 }
 
-/// Tests over MPI, which `test` also runs.
-pub(crate) fn check(root: &Path) -> Outcome {
-    run(root, &QUICK)
-}
-
-/// Longer tests over MPI.
-pub(crate) fn check_long(root: &Path) -> Outcome {
-    run(root, &LONG)
-}
-
-/// Runs the programs sequentially.
-fn run(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
-    if let Some(lacks) = missing() {
-        return skipped::skip_required(root, "mpi", &lacks);
-    }
-    let mut found = programs::build(root, &["--test", "mpi"])?;
-    found.retain(|program| program.is_among(wanted).is_some());
-    if found.len() < wanted.len() {
-        return Err(format!("of the tests over MPI {} of {} are built", found.len(), wanted.len()));
-    }
-    programs::run_all(root, &found, 1)
-}
-
 /// Skips the tests over MPI if it is not installed.
 pub(crate) fn skip_if_missing(root: &Path) -> Outcome {
     missing().map_or(Ok(()), |lacks| skipped::skip_required(root, "mpi", &lacks))
 }
 
 /// Message about the missing part of MPI, if any.
-fn missing() -> Option<String> {
+pub(crate) fn missing() -> Option<String> {
     ["mpicc", "mpirun"].into_iter().find_map(|tool| {
         let why = output(Command::new(tool).arg("--version")).err()?;
         let why = why.lines().next().unwrap_or_default();

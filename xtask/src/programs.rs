@@ -19,9 +19,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::command::{cargo_command, output};
 use crate::limit::{self, How, Limits};
+use crate::outcome::Outcome;
 use crate::tally::Tally;
-use crate::{Outcome, hung, mpi, run, skipped};
+use crate::{hung, mpi, skipped};
 
 /// Several times what the longest test and the longest program take on a busy machine.
 const LIMITS: Limits =
@@ -76,7 +78,7 @@ impl Program {
             return Ok(vec![self]);
         }
         let mut list = Command::new(&self.path);
-        let listed = run::output(list.args(["--list", "--format", "terse"]))?;
+        let listed = output(list.args(["--list", "--format", "terse"]))?;
         let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for line in String::from_utf8_lossy(&listed).lines() {
             let Some(test) = line.strip_suffix(": test") else { continue };
@@ -113,9 +115,32 @@ pub(crate) fn test(root: &Path) -> Outcome {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
+/// Tests over MPI, which `test` also runs.
+pub(crate) fn mpi(root: &Path) -> Outcome {
+    over_mpi(root, &mpi::QUICK)
+}
+
+/// Longer tests over MPI.
+pub(crate) fn mpi_long(root: &Path) -> Outcome {
+    over_mpi(root, &mpi::LONG)
+}
+
+/// Runs these programs over MPI sequentially.
+fn over_mpi(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
+    if let Some(lacks) = mpi::missing() {
+        return skipped::skip_required(root, "mpi", &lacks);
+    }
+    let mut found = build(root, &["--test", "mpi"])?;
+    found.retain(|program| program.is_among(wanted).is_some());
+    if found.len() < wanted.len() {
+        return Err(format!("of the tests over MPI {} of {} are built", found.len(), wanted.len()));
+    }
+    run_all(root, &found, 1)
+}
+
 /// Runs the examples in documentation.
 fn documentation(root: &Path) -> Outcome {
-    let mut command = run::cargo_command();
+    let mut command = cargo_command();
     command.current_dir(root).args(["test", "--workspace", "--doc", "--quiet"]);
     command.args(mpi::features()).env(skipped::VARIABLE, skipped::file(root));
     let limits = Limits { test: LIMITS.program, ..LIMITS };
@@ -141,7 +166,7 @@ pub(crate) fn units(root: &Path) -> Outcome {
 
 /// Builds the tests of the workspace that these `options` of cargo choose.
 pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, String> {
-    let mut command = run::cargo_command();
+    let mut command = cargo_command();
     let format = "--message-format=json-render-diagnostics";
     command.current_dir(root).args(["test", "--workspace", "--no-run", format]);
     command.args(mpi::features()).args(options);

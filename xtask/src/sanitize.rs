@@ -10,7 +10,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::{Outcome, run, skipped};
+use crate::command::{cargo_command, output};
+use crate::outcome::Outcome;
+use crate::skipped;
 
 /// Exit status of a program in which ThreadSanitizer found something.
 const FOUND: i32 = 66;
@@ -25,7 +27,7 @@ pub(crate) fn kernels(root: &Path) -> Outcome {
         Some(library) => status(&mut address(root, &library), 0)?,
         None => skipped::skip(root, "sanitize", "the C++ compiler has no libasan.so"),
     }
-    let setarch = run::output(Command::new("setarch").arg("--version"));
+    let setarch = output(Command::new("setarch").arg("--version"));
     match (runtime("tsan"), setarch) {
         (Some(library), Ok(_)) => {
             status(thread(root, &library).args(["--test", "*", "--", "--test-threads=1"]), 0)?;
@@ -43,7 +45,7 @@ pub(crate) fn kernels(root: &Path) -> Outcome {
 /// Path of a sanitizer's runtime library; `None` if the C++ compiler has none.
 fn runtime(name: &str) -> Option<String> {
     let mut compiler = Command::new("c++");
-    let answer = run::output(compiler.arg(format!("-print-file-name=lib{name}.so"))).ok()?;
+    let answer = output(compiler.arg(format!("-print-file-name=lib{name}.so"))).ok()?;
     let path = String::from_utf8_lossy(&answer).trim().to_owned();
     // A compiler without the library prints only the name.
     let path = std::fs::canonicalize(path).ok()?;
@@ -67,7 +69,7 @@ fn thread(root: &Path, library: &str) -> Command {
 
 /// The tests, built in a separate directory and started by `runner`.
 fn tests(root: &Path, sanitizer: &str, runner: &str) -> Command {
-    let mut tests = run::cargo_command();
+    let mut tests = cargo_command();
     tests.current_dir(root).args(["test", "--package", "stepwell-kernels", "--quiet"]);
     tests.env("STEPWELL_SANITIZE", sanitizer);
     tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);

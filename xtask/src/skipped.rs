@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Environment variable with the path of the file.
 pub(crate) const VARIABLE: &str = "STEPWELL_SKIPPED";

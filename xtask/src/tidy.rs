@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Outcome, run};
+use crate::command::output;
+use crate::outcome::Outcome;
 
 const FILE_LINES_MAX: usize = 600;
 const COLUMNS_MAX: usize = 100;
@@ -40,7 +41,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
 /// Paths of the sources, sorted; deleted but uncommitted files are omitted.
 fn sources(root: &Path) -> Result<Vec<String>, String> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.rs"];
-    let listing = run::output(Command::new("git").current_dir(root).args(arguments))?;
+    let listing = output(Command::new("git").current_dir(root).args(arguments))?;
     let listing = String::from_utf8_lossy(&listing);
     let paths = listing.lines().filter(|path| root.join(path).exists());
     let mut paths: Vec<String> = paths.map(String::from).collect();

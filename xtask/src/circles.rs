@@ -1,0 +1,263 @@
+//! Checks that files of a crate form no circle of imports.
+//!
+//! - **Why.** A reader learns a crate from the files that need no other upwards. In a circle, there
+//!   is no first file.
+//! - **How.** [`source`] finds imports outside of tests, each up to the module that defines its
+//!   item. Three things are faults: modules of one parent whose imports, with those of all below
+//!   them, form a circle; `crate::X` where the crate's root only re-exports `X` (`Error` and
+//!   `Result` may); and an import from a parent that itself imports from that child.
+//! - **Known faults** are lines of `xtask/circles.txt`. Of a circle, they are edges that break it.
+//!   A line that isn't a fault is one itself, so the list only shrinks;
+//!   `cargo xtask floors --write` writes it anew.
+//! - **Failure.** Prints every fault that isn't known, with one of its imports.
+
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use source::{Crate, Import};
+
+use crate::outcome::Outcome;
+
+const LIST: &str = "xtask/circles.txt";
+
+/// Import from one module to another, by their names.
+type Edge = (String, String);
+
+/// What is wrong, by edge: a phrase with an import as an example.
+type Faults = BTreeMap<Edge, String>;
+
+/// Compares the faults of crates, given by name and root file, with the list.
+pub(crate) fn check(root: &Path, crates: &[(String, PathBuf)]) -> Outcome {
+    let known = known(root)?;
+    let faults = faults(crates, &known)?;
+    let unknown = faults.iter().filter(|(edge, _)| !known.contains(*edge));
+    let unknown = unknown.map(|((from, to), why)| format!("  {from} -> {to}: {why}"));
+    let stale = known.iter().filter(|edge| !faults.contains_key(*edge));
+    let stale =
+        stale.map(|(from, to)| format!("  {from} -> {to}: no fault any more: drop its line"));
+    let wrong: Vec<String> = unknown.chain(stale).collect();
+    println!("  {} known faults of imports inside of crates", known.len());
+    for line in &wrong {
+        println!("{line}");
+    }
+    match wrong.len() {
+        0 => Ok(()),
+        n => Err(format!("{n} faults in the imports of files, or in {LIST}")),
+    }
+}
+
+/// Writes the list anew.
+pub(crate) fn write(root: &Path, crates: &[(String, PathBuf)]) -> Outcome {
+    let faults = faults(crates, &known(root)?)?;
+    let text: String = faults.keys().map(|(from, to)| format!("{from} -> {to}\n")).collect();
+    println!("  {} known faults of imports inside of crates", faults.len());
+    std::fs::write(root.join(LIST), text).map_err(|error| format!("cannot write {LIST}: {error}"))
+}
+
+/// The edges of the list.
+fn known(root: &Path) -> Result<BTreeSet<Edge>, String> {
+    let text = std::fs::read_to_string(root.join(LIST));
+    let text = text.map_err(|error| format!("cannot read {LIST}: {error}"))?;
+    let edge = |(index, line): (usize, &str)| {
+        let edge = line.split_once(" -> ").map(|(from, to)| (from.into(), to.into()));
+        edge.ok_or_else(|| format!("{LIST}:{}: must be `from -> to`", index + 1))
+    };
+    text.lines().enumerate().map(edge).collect()
+}
+
+fn faults(crates: &[(String, PathBuf)], known: &BTreeSet<Edge>) -> Result<Faults, String> {
+    let mut faults = Faults::new();
+    for (name, file) in crates {
+        let mut modules = Crate::default();
+        modules.read(Vec::new(), file)?;
+        faults.extend(faults_of(name, &modules.imports(), known));
+    }
+    Ok(faults)
+}
+
+/// The faults of the crate `name`; of its circles, the known edges if they break them.
+fn faults_of(name: &str, imports: &[Import], known: &BTreeSet<Edge>) -> Faults {
+    let full = |path: &[String]| [&[name.to_owned()], path].concat().join("::");
+    let mut faults = Faults::new();
+    let mut families: BTreeMap<&[String], BTreeMap<Edge, Vec<&Import>>> = BTreeMap::new();
+    let mut imports_of: BTreeMap<&[String], Vec<&Import>> = BTreeMap::new();
+    for import in imports {
+        imports_of.entry(&import.from).or_default().push(import);
+    }
+    for import in imports {
+        let (from, to) = (&import.from, &import.to);
+        if import.by_root {
+            let why = format!("import `{}` from {}, which defines it", import.text, full(to));
+            faults.insert((full(from), full(&[])), why);
+        }
+        let shared = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+        if shared < from.len().min(to.len()) {
+            let edge = (full(&from[..=shared]), full(&to[..=shared]));
+            families.entry(&from[..shared]).or_default().entry(edge).or_default().push(import);
+        } else if shared == to.len() && !(import.error && to.is_empty()) {
+            let child = &from[..=shared];
+            let back = imports_of.get(&to[..]).into_iter().flatten();
+            if let Some(back) = back.copied().find(|back| back.to.starts_with(child)) {
+                let why = format!("`{}` is of a parent that uses `{}`", import.text, back.text);
+                faults.insert((full(from), full(to)), why);
+            }
+        }
+    }
+    for edges in families.values() {
+        let weights = edges.iter().map(|(edge, imports)| (edge.clone(), imports.len())).collect();
+        for edge in circles(&weights, known) {
+            let import = edges[&edge][0];
+            let why = format!("closes a circle: {} names `{}`", full(&import.from), import.text);
+            faults.insert(edge, why);
+        }
+    }
+    faults
+}
+
+/// Edges without which none is in a circle: of the known ones, those that are needed, and others
+/// of few imports. The number of imports is given by edge.
+fn circles(edges: &BTreeMap<Edge, usize>, known: &BTreeSet<Edge>) -> BTreeSet<Edge> {
+    let mut kept = edges.clone();
+    kept.retain(|edge, _| !known.contains(edge));
+    let least = least_cut(&kept);
+    kept.retain(|edge, _| !least.contains(edge));
+    let mut cut = BTreeSet::new();
+    for edge in least.iter().chain(known).filter(|edge| edges.contains_key(*edge)) {
+        kept.insert(edge.clone(), edges[edge]);
+        if !in_circles(&kept).is_empty() {
+            kept.remove(edge);
+            cut.insert(edge.clone());
+        }
+    }
+    cut
+}
+
+/// The edges that are in circles, or between two circles.
+fn in_circles(edges: &BTreeMap<Edge, usize>) -> BTreeMap<Edge, usize> {
+    let mut left = edges.clone();
+    loop {
+        let before = left.len();
+        let users: BTreeSet<String> = left.keys().map(|(from, _)| from.clone()).collect();
+        let used: BTreeSet<String> = left.keys().map(|(_, to)| to.clone()).collect();
+        left.retain(|(from, to), _| used.contains(from) && users.contains(to));
+        if left.len() == before {
+            return left;
+        }
+    }
+}
+
+/// Edges of few imports without which none is in a circle. Modules are put in an order, users
+/// first, and one at a time is moved as long as this makes the edges that lead back fewer.
+fn least_cut(edges: &BTreeMap<Edge, usize>) -> BTreeSet<Edge> {
+    let edges = in_circles(edges);
+    let names: BTreeSet<&String> = edges.keys().flat_map(|(from, to)| [from, to]).collect();
+    let mut order: Vec<&String> = names.into_iter().collect();
+    let back = |order: &[&String]| {
+        let place: BTreeMap<_, _> =
+            order.iter().enumerate().map(|(at, name)| (*name, at)).collect();
+        let leads_back = |((from, to), _): &(&Edge, &usize)| place[from] > place[to];
+        edges.iter().filter(leads_back).map(|(edge, n)| (edge.clone(), *n)).collect::<Vec<_>>()
+    };
+    let cost = |order: &[&String]| back(order).iter().map(|(_, n)| n).sum::<usize>();
+    let mut best = cost(&order);
+    loop {
+        let before = best;
+        for (from, to) in pairs(order.len()) {
+            let mut moved = order.clone();
+            let name = moved.remove(from);
+            moved.insert(to, name);
+            let now = cost(&moved);
+            if now < best {
+                (order, best) = (moved, now);
+            }
+        }
+        if best == before {
+            return back(&order).into_iter().map(|(edge, _)| edge).collect();
+        }
+    }
+}
+
+fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).flat_map(move |from| (0..n).map(move |to| (from, to)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::source::Module;
+    use super::*;
+
+    /// The faults of crate `c` with the given modules, each by its names and its text.
+    fn faults_in(modules: &[(&str, &str)], known: &[(&str, &str)]) -> Vec<String> {
+        let mut parsed = Crate::default();
+        for (name, text) in modules {
+            let path = name.split("::").filter(|name| !name.is_empty()).map(String::from).collect();
+            parsed.modules.insert(path, Module::of(text));
+        }
+        let known = known.iter().map(|(from, to)| (format!("c::{from}"), format!("c::{to}")));
+        let faults = faults_of("c", &parsed.imports(), &known.collect());
+        faults.iter().map(|((from, to), why)| format!("{from} -> {to}: {why}")).collect()
+    }
+
+    const THREE: &str = "mod a; mod b; mod d;";
+
+    #[test]
+    fn a_circle_of_siblings_is_a_fault() {
+        let mut modules = [
+            ("", THREE),
+            ("a", "use crate::b::{B, B2 as Other}; struct A;"),
+            ("b", "mod low; struct B; struct B2;"),
+            ("b::low", "fn f() { crate::d::f(); }"),
+            ("d", "use super::a; fn f(a: a::A) { // crate::b::B\n \"use crate::b::B;\" }"),
+        ];
+        let why = "closes a circle: c::b::low names `crate::d::f`";
+        assert_eq!(faults_in(&modules, &[]), [format!("c::b -> c::d: {why}")]);
+        // A known edge that breaks the circle is the fault; one that isn't needed is none.
+        let known = faults_in(&modules, &[("a", "b")]);
+        assert_eq!(known, ["c::a -> c::b: closes a circle: c::a names `crate::b::B`"]);
+        assert_eq!(faults_in(&modules, &[("a", "b"), ("b", "d")]).len(), 1);
+        modules[3].1 = "#[cfg(test)] mod tests { fn f() { crate::d::f(); } }";
+        assert!(faults_in(&modules, &[("b", "d")]).is_empty());
+    }
+
+    #[test]
+    fn an_import_by_way_of_the_root_is_a_fault_and_ends_where_its_item_is() {
+        let modules = [
+            ("", "mod a; mod b; mod d; pub use b::{low::B, Error}; pub fn of_root() {}"),
+            ("a", "use crate::{B, Error, b::Twice}; fn f() { crate::of_root(); }"),
+            ("b", "mod low; pub(crate) use low::Twice; enum Error {}"),
+            ("b::low", "use crate::d::D; struct B; type Twice = (B, B);"),
+            ("d", "struct D; fn f<'a>(b: &'a mut crate::B, c: char) { c == '\"'; crate::B }"),
+        ];
+        let by_root = |from| format!("c::{from} -> c: import `crate::B` from c::b::low, ");
+        let faults = faults_in(&modules, &[("d", "b")]);
+        assert!(faults[0].starts_with(&by_root("a")), "{faults:?}");
+        assert!(faults[1].starts_with(&by_root("d")), "{faults:?}");
+        assert!(faults[2].starts_with("c::d -> c::b: closes a circle"), "{faults:?}");
+        assert_eq!(faults.len(), 3);
+    }
+
+    #[test]
+    fn an_import_from_a_parent_that_uses_the_child_is_a_fault() {
+        let mut modules = vec![
+            ("", "mod a; use a::low::f; fn g() {} enum Error {}"),
+            ("a", "mod low; mod text; fn h() { low::f() } struct A;"),
+            ("a::low", "use crate::Error; use super::A; use crate::g; pub fn f() {}"),
+            ("a::text", "use super::A; mod inline { use super::super::A; use super::B; }"),
+        ];
+        let of_a = "c::a::low -> c::a: `super::A` is of a parent that uses `low::f`";
+        let of_root = "c::a::low -> c: `crate::g` is of a parent that uses `a::low::f`";
+        assert_eq!(faults_in(&modules, &[]), [of_root, of_a]);
+        modules[1].1 = "mod low; pub use low::f; #[cfg(test)] use low::g; struct A;";
+        assert_eq!(faults_in(&modules, &[]), [of_root]);
+    }
+
+    #[test]
+    fn the_cut_is_of_few_imports() {
+        let edge = |from: &str, to: &str, n| ((from.to_owned(), to.to_owned()), n);
+        let edges = [edge("a", "b", 3), edge("b", "a", 1), edge("b", "d", 1), edge("d", "b", 2)];
+        let cut: Vec<Edge> = circles(&edges.into(), &BTreeSet::new()).into_iter().collect();
+        assert_eq!(cut, [edge("b", "a", 0).0, edge("b", "d", 0).0]);
+    }
+}
