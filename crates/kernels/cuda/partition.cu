@@ -10,9 +10,7 @@
 // assigns keys to ranks and stores, nor with SplitMix64's finalizer, which hash tables use: the
 // keys of one device fill a table as evenly as any others. The Rust twin is `device_of`.
 
-#include "prelude.h"
-
-#define DIGITS 256
+#include "sort.h"
 
 DEVICE u64 device_hash(u64 key) {
     u64 z = key;
@@ -39,7 +37,7 @@ KERNEL_LANES(partition_keys, IN(u64) keys, IN(u32) order, u32 count, OUT(u64) to
 KERNEL_LANES(partition_counts, IN(u32) starts, u32 tiles, u32 count, u32 devices,
              OUT(u32) counts) {
     for (u64 device = first_item(); device < devices; device += items_apart()) {
-        const u32 end = device + 1 < DIGITS ? starts[(device + 1) * tiles] : count;
+        const u32 end = device + 1 < SORT_DIGITS ? starts[(device + 1) * tiles] : count;
         counts[device] = end - starts[device * tiles];
     }
 }

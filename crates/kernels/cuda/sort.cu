@@ -5,12 +5,11 @@
 // pass: sort_count ─► counts[digit][tile] ─► exclusive sums (scan.cu) ─► starts ─► sort_place
 // ```
 
-#include "prelude.h"
+#include "sort.h"
 
 #define SORT_THREADS 256
 #define SORT_ROUNDS 8
 #define SORT_TILE (SORT_THREADS * SORT_ROUNDS)
-#define DIGITS 256
 #define WARPS (SORT_THREADS / 32)
 
 // Writes 0, 1, 2, ...: the values of a sort that needs only the order.
@@ -22,14 +21,14 @@ KERNEL_LANES(sort_begin, OUT(u32) values, u32 count) {
 
 // Counts digits, bits `shift` to `shift + 8` of keys, in each tile of 2048 keys, one block each.
 KERNEL_BLOCK(sort_count, 256, IN(u32) keys, u32 count, u32 shift, OUT(u32) counts, u32 tiles) {
-    SHARED(u32, of_digits, DIGITS);
+    SHARED(u32, of_digits, SORT_DIGITS);
     of_digits[threadIdx.x] = 0;
     __syncthreads();
     const u64 first = static_cast<u64>(blockIdx.x) * SORT_TILE + threadIdx.x;
     for (u32 round = 0; round < SORT_ROUNDS; ++round) {
         const u64 item = first + round * SORT_THREADS;
         if (item < count) {
-            atomicAdd(of_digits + (keys[item] >> shift) % DIGITS, 1);
+            atomicAdd(of_digits + (keys[item] >> shift) % SORT_DIGITS, 1);
         }
     }
     __syncthreads();
@@ -51,8 +50,8 @@ DEVICE u32 lanes_with(u32 digit, bool has_one) {
 // exclusive sums of the counts of sort_count.
 KERNEL_BLOCK(sort_place, 256, IN(u32) keys, IN(u32) values, u32 count, u32 shift, IN(u32) starts,
              u32 tiles, OUT(u32) to_keys, OUT(u32) to_values) {
-    SHARED(u32, next, DIGITS);
-    SHARED(u32, of_warps, WARPS * DIGITS);
+    SHARED(u32, next, SORT_DIGITS);
+    SHARED(u32, of_warps, WARPS * SORT_DIGITS);
     const u32 lane = threadIdx.x % 32;
     const u32 warp = threadIdx.x / 32;
     next[threadIdx.x] = starts[static_cast<u64>(threadIdx.x) * tiles + blockIdx.x];
@@ -61,21 +60,21 @@ KERNEL_BLOCK(sort_place, 256, IN(u32) keys, IN(u32) values, u32 count, u32 shift
         const u64 item = first + round * SORT_THREADS;
         const bool is_there = item < count;
         const u32 key = is_there ? keys[item] : 0;
-        const u32 digit = (key >> shift) % DIGITS;
+        const u32 digit = (key >> shift) % SORT_DIGITS;
         for (u32 of = 0; of < WARPS; ++of) {
-            of_warps[of * DIGITS + threadIdx.x] = 0;
+            of_warps[of * SORT_DIGITS + threadIdx.x] = 0;
         }
         __syncthreads();
         const u32 same = lanes_with(digit, is_there);
         const u32 before = static_cast<u32>(__popc(same & ((1u << lane) - 1)));
         if (is_there && before == 0) {
-            of_warps[warp * DIGITS + digit] = static_cast<u32>(__popc(same));
+            of_warps[warp * SORT_DIGITS + digit] = static_cast<u32>(__popc(same));
         }
         __syncthreads();
         // Each thread handles one digit: computes the start of each warp's keys.
         u32 start = next[threadIdx.x];
         for (u32 of = 0; of < WARPS; ++of) {
-            u32* place = of_warps + of * DIGITS + threadIdx.x;
+            u32* place = of_warps + of * SORT_DIGITS + threadIdx.x;
             const u32 here = *place;
             *place = start;
             start += here;
@@ -83,7 +82,7 @@ KERNEL_BLOCK(sort_place, 256, IN(u32) keys, IN(u32) values, u32 count, u32 shift
         next[threadIdx.x] = start;
         __syncthreads();
         if (is_there) {
-            const u32 place = of_warps[warp * DIGITS + digit] + before;
+            const u32 place = of_warps[warp * SORT_DIGITS + digit] + before;
             to_keys[place] = key;
             to_values[place] = values[item];
         }

@@ -14,7 +14,7 @@ pub(crate) type Arguments = *const *const c_void;
 pub struct Kernel {
     /// Name, also in NVRTC's output.
     pub name: &'static str,
-    /// Its source file, for [`source`].
+    /// Its source file, for [`source`](crate::source).
     pub file: &'static str,
     /// Whether its threads synchronize.
     pub kind: Kind,
@@ -101,28 +101,4 @@ impl ScalarType {
             Self::Struct(_) => 0,
         }
     }
-}
-
-/// All kernels, by file and in the order of their sources.
-pub fn kernels() -> &'static [Kernel] {
-    crate::tables::kernels()
-}
-
-/// The kernel `name`.
-pub fn find(name: &str) -> Option<&'static Kernel> {
-    kernels().iter().find(|kernel| kernel.name == name)
-}
-
-/// The kernel `name`, which must exist.
-///
-/// # Panics
-/// If there is no such kernel.
-pub fn named(name: &str) -> &'static Kernel {
-    find(name).unwrap_or_else(|| panic!("there is no kernel '{name}'"))
-}
-
-/// The text of a file of kernels with all of its includes, for NVRTC.
-pub fn source(file: &str) -> Option<&'static str> {
-    let of = crate::tables::sources().iter().find(|(name, _)| *name == file);
-    of.map(|(_, text)| *text)
 }

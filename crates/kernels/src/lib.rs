@@ -21,13 +21,12 @@
 
 pub mod host;
 mod kernel;
+mod kernel_list;
 mod layout;
 mod shapes;
-mod tables;
 
-pub use kernel::{
-    Access, Kernel, Kind, NVRTC_OPTIONS, Param, ScalarType, find, kernels, named, source,
-};
+pub use kernel::{Access, Kernel, Kind, NVRTC_OPTIONS, Param, ScalarType};
+pub use kernel_list::{find, kernels, named, source};
 pub use layout::{NONE, PoolTable, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, UpdateTable};
 pub use layout::{STORAGE_BF16, STORAGE_F16, STORAGE_F32};
 pub use shapes::{DEVICE_OF_NAME, DEVICES_MAX, FREQUENT_BAGS, SCAN_TILE, SORT_DIGITS, SORT_TILE};
