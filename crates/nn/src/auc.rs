@@ -15,24 +15,13 @@
 //! - **Bounds.** 4 bytes per score up to 4 Mi scores; beyond that, 16 MiB of bins instead. With
 //!   labels between 0 and 1, 36 bytes per score up to 256 Ki scores; beyond that, the bins.
 
-use crate::WeightedAuc;
-
-/// Most scores that are stored individually.
-pub(crate) const EXACT_SCORES_MAX: usize = 4 << 20;
+use crate::score_bits::{
+    AucValue, BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together,
+};
+use crate::weighted_auc::WeightedAuc;
 
 /// Most scores that are stored individually once a label is between 0 and 1.
 const EXACT_BETWEEN_MAX: usize = 256 << 10;
-
-pub(crate) const BIN_BITS: u32 = 20;
-
-/// An AUC and its maximum error.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AucValue {
-    /// The area under the curve.
-    pub auc: f64,
-    /// Half the share of pairs that are in the same bin; 0 if exact.
-    pub error_max: f64,
-}
 
 /// Accumulates an AUC.
 #[derive(Debug)]
@@ -44,38 +33,6 @@ pub struct Auc {
     bins: Vec<[u64; 2]>,
     /// All scores, once a label is between 0 and 1.
     between: Option<WeightedAuc>,
-}
-
-/// Maps a score to bits with the same order as unsigned integers.
-pub(crate) fn ordered(score: f32) -> u32 {
-    // Both zeros are the same number.
-    let bits = (score + 0.0).to_bits();
-    if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
-}
-
-/// Inverse of [`ordered`].
-fn number(ordered: u32) -> f32 {
-    f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
-}
-
-/// The bits of a score as displayed.
-pub(crate) fn shown_bits(score: u32, shown: fn(f32) -> f32) -> u32 {
-    ordered(shown(number(score)))
-}
-
-/// Groups nonempty bins, in ascending order, whose lowest scores have the same display. With each
-/// group, returns those of its bins in which all scores have that display.
-pub(crate) fn shown_together(
-    filled: &[usize],
-    shown: fn(f32) -> f32,
-) -> impl Iterator<Item = (&[usize], &[usize])> {
-    let edge = move |bin: usize, of: u32| shown(number((bin as u32) << (32 - BIN_BITS) | of));
-    let together = filled.chunk_by(move |one, other| edge(*one, 0) == edge(*other, 0));
-    together.map(move |bins| {
-        let last = bins[bins.len() - 1];
-        let is_one = edge(last, 0) == edge(last, (1 << (32 - BIN_BITS)) - 1);
-        (bins, &bins[..bins.len() - usize::from(!is_one)])
-    })
 }
 
 impl Auc {

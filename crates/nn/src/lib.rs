@@ -30,27 +30,29 @@ mod matrix;
 mod normal;
 mod parameter;
 mod scalar;
+mod score_bits;
 mod softmax;
 mod tree;
 mod weighted_auc;
 
-pub use auc::{Auc, AucValue};
+pub use auc::Auc;
 pub use error::GraphError;
 pub use gemm::{Bf16Kernel, Gemm, Multiplier, Precision, Side, bf16_kernel};
 pub use graph::{
-    Block, BlockGradients, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId,
-    NodeView, PackedWeight, PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
+    Block, BlockGradients, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeView,
+    PackedWeight, PackedWeights, PassObserver, Plan, Watched, Workspace,
 };
 pub use layer::{
     Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, DotInteraction, Dropout,
     FactorizationMachine, Flops, Forward, FourierFeatures, GradientOut, GradientTarget, Image,
-    InputGradients, Inputs, Layer, Linear, Lstm, Operation, Pool, Pooling, Purpose, Reads,
-    Training, Window, Write,
+    InputGradients, Inputs, Layer, Linear, Lstm, NodeId, Operation, Pool, Pooling, Purpose, Reads,
+    Source, Training, Window,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
-pub use matrix::{Matrix, MatrixMut};
+pub use matrix::{Matrix, MatrixMut, Write};
 pub use parameter::{Initial, ParameterShape, ParameterSpec};
 pub use scalar::Scalar;
+pub use score_bits::AucValue;
 pub use softmax::{ClassSums, softmax_losses};
 pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};
 pub use weighted_auc::WeightedAuc;

@@ -1,6 +1,6 @@
 //! Losses of a label and their gradients, computed in f64 with pure-Rust exp and ln.
 
-use crate::Scalar;
+use crate::scalar::Scalar;
 
 /// Loss of one label of an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

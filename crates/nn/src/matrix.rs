@@ -21,6 +21,15 @@ pub struct MatrixMut<'a, T> {
     stride: usize,
 }
 
+/// How to combine a result with the existing contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Replaces the contents, which are never read.
+    Overwrite,
+    /// Adds to the contents.
+    Accumulate,
+}
+
 /// Number of lanes from the first to the last element of a matrix.
 fn span(rows: usize, columns: usize, stride: usize) -> usize {
     assert!(columns <= stride || rows <= 1, "rows of {columns} columns overlap at stride {stride}");

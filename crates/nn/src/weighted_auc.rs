@@ -8,8 +8,9 @@
 //!
 //! - **Bounds.** 12 bytes per score up to 4 Mi scores; beyond that, 16 MiB of bins instead.
 
-use crate::AucValue;
-use crate::auc::{BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together};
+use crate::score_bits::{
+    AucValue, BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together,
+};
 
 /// Accumulates a weighted AUC.
 #[derive(Debug)]

@@ -2,9 +2,11 @@
 
 use gemm::{Parallelism, gemm};
 
-use super::{DEPTH_MAX, Kernel, Operand, Scratch, pieces};
-use crate::layer::Write;
-use crate::{MatrixMut, Scalar};
+use super::kernel::{Kernel, Scratch};
+use super::operand::{Operand, pieces};
+use super::tile::DEPTH_MAX;
+use crate::matrix::{MatrixMut, Write};
+use crate::scalar::Scalar;
 
 /// Most lanes by which the library pads a side of a packed operand.
 const PADDING: usize = 64;
@@ -25,8 +27,8 @@ impl<T: Scalar> Kernel<T> for F32 {
         right: Operand<'_, T>,
         _: &mut Scratch,
     ) {
-        for (read, left, right) in pieces(write, left, right) {
-            multiply_piece(&mut target, read, left, right.transpose());
+        for (write, left, right) in pieces(write, left, right) {
+            multiply_piece(&mut target, write, left, right.transpose());
         }
     }
 
@@ -36,11 +38,11 @@ impl<T: Scalar> Kernel<T> for F32 {
     }
 }
 
-/// `target = left × right`, plus the contents of `target` if `read`.
+/// `target = left × right`, or adds that to `target`.
 #[expect(unsafe_code, reason = "the matrix library takes pointers and strides")]
 pub(super) fn multiply_piece<T: Scalar>(
     target: &mut MatrixMut<'_, T>,
-    read: bool,
+    write: Write,
     left: Operand<'_, T>,
     right: Operand<'_, T>,
 ) {
@@ -61,7 +63,7 @@ pub(super) fn multiply_piece<T: Scalar>(
             target.data_mut().as_mut_ptr(),
             1,
             stride as isize,
-            read,
+            write == Write::Accumulate,
             left.data.as_ptr(),
             left.column_stride as isize,
             left.row_stride as isize,

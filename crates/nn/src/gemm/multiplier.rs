@@ -1,8 +1,9 @@
 //! Products for callers that have matrices but no graph.
 
-use super::{Gemm, Operand, Precision, Scratch, plain, transposed};
-use crate::layer::Write;
-use crate::{Matrix, MatrixMut};
+use super::kernel::Scratch;
+use super::operand::{Operand, plain, transposed};
+use super::{Gemm, Precision};
+use crate::matrix::{Matrix, MatrixMut, Write};
 
 /// Multiplies like the layers of a graph, with the same bits for the same operands.
 #[derive(Debug, Default)]
@@ -36,7 +37,8 @@ impl Multiplier {
     pub fn multiply(
         &mut self,
         precision: Precision,
-        (target, write): (MatrixMut<'_, f32>, Write),
+        target: MatrixMut<'_, f32>,
+        write: Write,
         left: Side<'_>,
         right: Side<'_>,
     ) {

@@ -2,11 +2,10 @@
 
 use stepwell_base::huge::HugeSlice;
 
-use super::DEPTH_MAX;
-use super::bf16::{Tile, strips};
+use super::tile::{DEPTH, DEPTH_MAX, Tile, strips};
 
 /// Tiles along the depth of a full piece.
-const PIECE: usize = DEPTH_MAX / super::bf16::DEPTH;
+const PIECE: usize = DEPTH_MAX / DEPTH;
 
 /// Tiles of a right operand, by piece of the depth (M2); empty if the kernel reads it unpacked.
 #[derive(Debug)]

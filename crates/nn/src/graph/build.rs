@@ -4,9 +4,12 @@ use std::ops::Range;
 
 use super::plan::{NodeUse, plan};
 use super::{BufferKind, Graph, Node};
+use crate::error::GraphError;
 use crate::gemm::{F32, Precision};
-use crate::layer::{Flops, GradientTarget, Layer, Layout, Write};
-use crate::{GraphError, Initial, ParameterShape, ParameterSpec, Scalar};
+use crate::layer::{Flops, GradientTarget, Layer, Layout, NodeId, Source};
+use crate::matrix::Write;
+use crate::parameter::{Initial, ParameterShape, ParameterSpec};
+use crate::scalar::Scalar;
 
 /// Columns of a graph's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,21 +25,6 @@ impl InputShape {
     pub fn columns(&self) -> usize {
         self.embedding + self.dense
     }
-}
-
-/// Number of a node in execution order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub usize);
-
-/// Input of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Columns of the graph's input.
-    Columns(Range<usize>),
-    /// The first-order input, one column.
-    FirstOrder,
-    /// The output of an earlier node.
-    Node(NodeId),
 }
 
 /// Builds a graph: nodes are added in execution order, the output last.

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Graph, Source};
-use crate::Scalar;
+use super::Graph;
 use crate::gemm::Precision;
-use crate::layer::{GradientTarget, Operation};
+use crate::layer::{GradientTarget, Operation, Source};
+use crate::scalar::Scalar;
 
 /// A node: its operation, its inputs, and the positions of its buffers.
 ///

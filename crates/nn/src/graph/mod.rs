@@ -44,6 +44,7 @@
 
 mod build;
 mod describe;
+mod packing;
 mod passes;
 mod plan;
 mod state;
@@ -54,7 +55,7 @@ use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
 
-pub use build::{GraphBuilder, InputShape, NodeId, Source};
+pub use build::{GraphBuilder, InputShape};
 pub use describe::NodeView;
 pub use passes::{PassObserver, Watched};
 pub use plan::{BufferKind, BufferPlan, Plan};
@@ -65,9 +66,11 @@ use self::weights::{Direction, Weights};
 use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
     Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Purpose, Rest,
-    RestMut,
+    RestMut, Source,
 };
-use crate::{Matrix, MatrixMut, ParameterSpec, Scalar};
+use crate::matrix::{Matrix, MatrixMut};
+use crate::parameter::ParameterSpec;
+use crate::scalar::Scalar;
 
 /// Inputs of one block.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
 //! Passes of a graph, with an observer of each node.
 
 use super::weights::{PackedWeights, Weights};
-use super::{Block, BlockGradients, Graph, NodeId, Workspace};
-use crate::layer::{Purpose, clear_columns};
-use crate::{MatrixMut, Scalar};
+use super::{Block, BlockGradients, Graph, Workspace};
+use crate::layer::{NodeId, Purpose, clear_columns};
+use crate::matrix::MatrixMut;
+use crate::scalar::Scalar;
 
 /// Observes a pass over a block, on the thread that runs it.
 ///

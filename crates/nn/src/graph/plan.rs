@@ -19,8 +19,7 @@ use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
 
-use super::{NodeId, Source};
-use crate::layer::Reads;
+use crate::layer::{NodeId, Reads, Source};
 
 /// Contents of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,9 +33,10 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::channels::sum_of;
-use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Purpose, Reads, Write};
+use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Purpose, Reads};
+use crate::matrix::{Matrix, Write};
 use crate::parameter::{Initial, ParameterShape};
-use crate::{Matrix, Scalar};
+use crate::scalar::Scalar;
 
 /// Normalizes channels over a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,11 +93,11 @@ impl<T: Scalar> Layer<T> for BatchNorm {
     }
 
     fn parameters(&self) -> Vec<ParameterShape> {
-        [("scale", 1.0), ("shift", 0.0)].map(|of| constant(self.channels, of)).into()
+        vec![constant(self.channels, "scale", 1.0), constant(self.channels, "shift", 0.0)]
     }
 
     fn state(&self) -> Vec<ParameterShape> {
-        [("mean", 0.0), ("variance", 1.0)].map(|of| constant(self.channels, of)).into()
+        vec![constant(self.channels, "mean", 0.0), constant(self.channels, "variance", 1.0)]
     }
 
     fn statistics_lanes(&self) -> usize {
@@ -179,7 +180,7 @@ impl<T: Scalar> Layer<T> for BatchNorm {
     }
 }
 
-fn constant(channels: usize, (name, value): (&'static str, f64)) -> ParameterShape {
+fn constant(channels: usize, name: &'static str, value: f64) -> ParameterShape {
     ParameterShape { name, shape: vec![channels], initial: Initial::Constant(value) }
 }
 

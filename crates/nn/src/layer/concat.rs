@@ -1,8 +1,9 @@
 //! Concatenates nodes: the columns of the first, then those of the second, and so on.
 
 use super::add::copy;
-use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};
-use crate::Scalar;
+use super::{Backward, Flops, Forward, Layer, Operation, Reads};
+use crate::matrix::Write;
+use crate::scalar::Scalar;
 
 /// `y = [x₀ | x₁ | …]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -23,10 +23,11 @@ use std::f64::consts::TAU;
 
 use stepwell_base::random::Stream;
 
-use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};
+use super::{Backward, Flops, Forward, Layer, Operation, Reads};
 use crate::gemm::{plain, transposed};
+use crate::matrix::{Matrix, Write};
 use crate::normal::{normal, uniform};
-use crate::{Matrix, Scalar};
+use crate::scalar::Scalar;
 
 /// Random Fourier features of a Gaussian kernel.
 #[derive(Clone, Debug, PartialEq)]

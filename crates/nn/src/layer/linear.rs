@@ -12,19 +12,11 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};
+use super::{Activation, Backward, Flops, Forward, Layer, Operation, Reads};
 use crate::gemm::{plain, transposed};
+use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
-use crate::{Matrix, MatrixMut, Scalar};
-
-/// Activation of a layer's sums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// Identity.
-    Identity,
-    /// `max(0, z)`; NaN stays NaN, so that divergence is visible.
-    Relu,
-}
+use crate::scalar::Scalar;
 
 /// A fully connected layer with its activation.
 #[derive(Clone, Debug, PartialEq, Eq)]

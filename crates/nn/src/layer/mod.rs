@@ -35,12 +35,14 @@ pub use dot_interaction::DotInteraction;
 pub use dropout::Dropout;
 pub use factorization_machine::FactorizationMachine;
 pub use fourier_features::FourierFeatures;
-pub use linear::{Activation, Linear};
+pub use linear::Linear;
 pub use lstm::Lstm;
-pub use operation::Operation;
-pub use pass::{Backward, Forward, GradientOut, GradientTarget, InputGradients, Inputs, Write};
+pub use operation::{Activation, Operation, Pool};
+pub use pass::{
+    Backward, Forward, GradientOut, GradientTarget, InputGradients, Inputs, NodeId, Source,
+};
 pub(crate) use pass::{Layout, Rest, RestMut, clear_columns};
-pub use pooling::{Pool, Pooling};
+pub use pooling::Pooling;
 pub use purpose::{Purpose, Training};
 pub use window::{Image, Window};
 

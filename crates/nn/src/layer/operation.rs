@@ -1,6 +1,24 @@
 //! Descriptions of layers for other implementations.
 
-use super::{Activation, Image, Pool, Window};
+use super::{Image, Window};
+
+/// Activation of a layer's sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// Identity.
+    Identity,
+    /// `max(0, z)`; NaN stays NaN, so that divergence is visible.
+    Relu,
+}
+
+/// How to combine the values under a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Maximum.
+    Max,
+    /// Mean.
+    Average,
+}
 
 /// Operation of a layer with its dimensions; the graph gives its inputs.
 ///

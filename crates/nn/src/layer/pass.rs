@@ -13,16 +13,22 @@ use std::ops::Range;
 
 use super::Purpose;
 use crate::gemm::{Gemm, Packed};
-use crate::graph::Source;
-use crate::{Matrix, MatrixMut, Scalar};
+use crate::matrix::{Matrix, MatrixMut, Write};
+use crate::scalar::Scalar;
 
-/// How to combine a result with the existing contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
-    /// Replaces the contents, which are never read.
-    Overwrite,
-    /// Adds to the contents.
-    Accumulate,
+/// Number of a node in execution order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// Input of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Columns of the graph's input.
+    Columns(Range<usize>),
+    /// The first-order input, one column.
+    FirstOrder,
+    /// The output of an earlier node.
+    Node(NodeId),
 }
 
 /// Positions of a node in the planned buffers, in lanes per example.

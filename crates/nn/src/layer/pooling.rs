@@ -17,17 +17,9 @@ use std::hint::select_unpredictable;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::window::Places;
-use super::{Backward, Flops, Forward, GradientOut, Image, Layer, Operation, Reads, Window, Write};
-use crate::{Matrix, MatrixMut, Scalar};
-
-/// How to combine the values under a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pool {
-    /// Maximum.
-    Max,
-    /// Mean.
-    Average,
-}
+use super::{Backward, Flops, Forward, GradientOut, Image, Layer, Operation, Pool, Reads, Window};
+use crate::matrix::{Matrix, MatrixMut, Write};
+use crate::scalar::Scalar;
 
 /// Pooling of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

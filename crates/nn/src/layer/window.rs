@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use crate::Scalar;
+use crate::scalar::Scalar;
 
 /// Values in planes, one per channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,8 @@ impl Window {
         &self,
         side: usize,
         offset: usize,
-        (extent, places): (usize, usize),
+        extent: usize,
+        places: usize,
     ) -> Range<usize> {
         let (stride, padding) = (self.stride[side], self.padding[side]);
         let first = padding.saturating_sub(offset).div_ceil(stride);
@@ -150,8 +151,8 @@ impl Places {
         for row in 0..rows {
             let (channel, value) = (row / window.area(), row % window.area());
             let (y, x) = (value / window.kernel[1], value % window.kernel[1]);
-            let lines = window.inside(0, y, (image.height, down));
-            let inside = window.inside(1, x, (image.width, across));
+            let lines = window.inside(0, y, image.height, down);
+            let inside = window.inside(1, x, image.width, across);
             for place in 0..down {
                 let (line, of_channel) = (row * down + place, channel * down + place);
                 if !lines.contains(&place) || inside.is_empty() {
@@ -205,8 +206,8 @@ impl Places {
         let Self { image, window, places: [down, across] } = *self;
         let (channel, value) = (row / window.area(), row % window.area());
         let (y, x) = (value / window.kernel[1], value % window.kernel[1]);
-        let lines = window.inside(0, y, (image.height, down));
-        let inside = window.inside(1, x, (image.width, across));
+        let lines = window.inside(0, y, image.height, down);
+        let inside = window.inside(1, x, image.width, across);
         if lines.is_empty() || inside.is_empty() {
             return Shift { places: 0..0, lane: 0, gap: 0, across };
         }
@@ -240,7 +241,7 @@ mod tests {
                     let inside = |offset: &usize| lane(*offset).is_some_and(|l| l < extent);
                     let wanted: Vec<usize> = (0..kernel).filter(inside).collect();
                     for offset in 0..kernel {
-                        let range = window.inside(1, offset, (extent, places));
+                        let range = window.inside(1, offset, extent, places);
                         assert_eq!(range.contains(&place), wanted.contains(&offset));
                     }
                     assert!(!wanted.is_empty());

@@ -14,9 +14,9 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
-use super::pack::{LINES, Tile};
 use super::panel::{Panel, Unit};
 use super::tiles::{ByTiles, TileUnit};
+use crate::gemm::tile::{LINES, Tile};
 
 /// Bytes between lines of a tile in memory.
 const STRIDE: usize = 4 * LINES;

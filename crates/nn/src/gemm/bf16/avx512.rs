@@ -7,8 +7,8 @@ use std::arch::x86_64::{
 use std::mem::transmute;
 
 use super::lanes::{ByLanes, LaneUnit};
-use super::pack::LINES;
 use super::panel::{Panel, Unit};
+use crate::gemm::tile::LINES;
 
 /// Whether this machine has the unit.
 pub(super) fn is_here() -> bool {

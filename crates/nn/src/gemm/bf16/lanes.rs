@@ -1,9 +1,9 @@
 //! Computes blocks on a unit with vectors of 16 lanes; also that unit in software.
 
-use super::pack::{LINES, PAIRS, Tile};
 use super::panel::{BlockUnit, Lines, Panel, Unit};
 use super::round::numbers;
 use super::tiles::fused;
+use crate::gemm::tile::{LINES, PAIRS, Tile};
 
 /// Lines of the left operand whose sums are held in vectors at once: 16 vectors for two right
 /// strips.

@@ -32,13 +32,14 @@ use std::sync::OnceLock;
 
 use stepwell_base::huge::HugeSlice;
 
-pub(super) use self::pack::{DEPTH, Tile, strips};
 use self::pack::{Side, fill, pack};
 use self::panel::{Panel, Unit};
 use self::portable::Portable;
-use super::{DEPTH_MAX, Kernel, Operand, Packed, Scratch, pieces, plain, transposed};
-use crate::layer::Write;
-use crate::{Matrix, MatrixMut};
+use super::kernel::{Kernel, Scratch};
+use super::operand::{Operand, pieces, plain, transposed};
+use super::packed::Packed;
+use super::tile::{DEPTH, DEPTH_MAX, Tile, strips};
+use crate::matrix::{Matrix, MatrixMut, Write};
 
 /// Fewest rows and columns for which packing is worthwhile.
 const SIDE_MIN: usize = 8;
@@ -165,7 +166,7 @@ impl<U: Unit> Kernel<f32> for Tiled<U> {
             return Portable.multiply(target, write, left, right, scratch);
         }
         let [left_tiles, right_tiles] = &mut scratch.tiles;
-        for (index, (read, left, right)) in pieces(write, left, right).enumerate() {
+        for (index, (write, left, right)) in pieces(write, left, right).enumerate() {
             let depth = left.columns.div_ceil(DEPTH);
             self.0.run(Panel {
                 depth,
@@ -175,7 +176,7 @@ impl<U: Unit> Kernel<f32> for Tiled<U> {
                     None => pack(right, Side::Right, right_tiles),
                 },
                 target: target.reborrow(),
-                read,
+                read: write == Write::Accumulate,
             });
         }
     }

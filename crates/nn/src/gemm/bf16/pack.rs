@@ -14,42 +14,19 @@
 //! after it is filled, while it is in the first-level cache. Lines and depth past the operand are
 //! zero, as is a strip that makes the number of strips even.
 
-use bytemuck::Zeroable;
 use pulp::{Arch, Simd, WithSimd};
 
 use stepwell_base::huge::HugeSlice;
 
 use super::round::pair;
-use crate::gemm::Operand;
-
-/// Lines of a tile.
-pub(super) const LINES: usize = 16;
-/// Pairs per line of a tile.
-pub(super) const PAIRS: usize = 16;
-/// Depth of a tile.
-pub(in crate::gemm) const DEPTH: usize = 2 * PAIRS;
-
-/// One tile: 1 KiB, aligned to cache lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]
-#[repr(C, align(64))]
-pub(in crate::gemm) struct Tile(pub(super) [u32; LINES * PAIRS]);
-
-impl Default for Tile {
-    fn default() -> Self {
-        Self([0; LINES * PAIRS])
-    }
-}
+use crate::gemm::operand::Operand;
+use crate::gemm::tile::{DEPTH, LINES, PAIRS, Tile, strips};
 
 /// Side of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
     Right,
-}
-
-/// Strips for `lines` lines, rounded up to an even number.
-pub(in crate::gemm) fn strips(lines: usize) -> usize {
-    lines.div_ceil(2 * LINES) * 2
 }
 
 /// [`fill`]s the tiles that the operand needs, and returns them; grows `tiles` if necessary.

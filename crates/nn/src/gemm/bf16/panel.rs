@@ -9,8 +9,8 @@
 
 use std::fmt::Debug;
 
-use super::pack::{LINES, Tile};
-use crate::MatrixMut;
+use crate::gemm::tile::{LINES, Tile};
+use crate::matrix::MatrixMut;
 
 /// Right strips that are reused for each two left ones: 512 KiB at the greatest depth.
 const COLUMN_STRIPS: usize = 32;

@@ -7,10 +7,11 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::round::rounded;
-use crate::MatrixMut;
-use crate::gemm::library::multiply_piece;
-use crate::gemm::{DEPTH_MAX, F32, Kernel, Operand, Scratch, pieces};
-use crate::layer::Write;
+use crate::gemm::kernel::{Kernel, Scratch};
+use crate::gemm::library::{F32, multiply_piece};
+use crate::gemm::operand::{Operand, pieces};
+use crate::gemm::tile::DEPTH_MAX;
+use crate::matrix::{MatrixMut, Write};
 
 #[derive(Debug)]
 pub(super) struct Portable;
@@ -25,9 +26,9 @@ impl Kernel<f32> for Portable {
         scratch: &mut Scratch,
     ) {
         let [left_lanes, right_lanes] = &mut scratch.lanes;
-        for (read, left, right) in pieces(write, left, right) {
+        for (write, left, right) in pieces(write, left, right) {
             let (left, right) = (copy(left, left_lanes), copy(right, right_lanes));
-            multiply_piece(&mut target, read, left, right.transpose());
+            multiply_piece(&mut target, write, left, right.transpose());
         }
     }
 

@@ -1,8 +1,8 @@
 //! Computes blocks on a unit with tile registers; also that unit in software.
 
-use super::pack::{LINES, PAIRS, Tile};
 use super::panel::{BlockUnit, Lines, Panel, Unit};
 use super::round::numbers;
+use crate::gemm::tile::{LINES, PAIRS, Tile};
 
 /// Eight registers of 16 lines of 64 bytes, by number; each method is one instruction.
 pub(super) trait TileUnit {

@@ -34,7 +34,7 @@ impl Products for HostProducts {
             let target = &mut into[product.into.at(batch, 0, 0)..];
             let stride = product.into.row_stride;
             let target = MatrixMut::new(target, shape.rows, shape.columns, stride);
-            multiplier.multiply(precision, (target, write), left, right);
+            multiplier.multiply(precision, target, write, left, right);
         }
         self.at_rest().push(multiplier);
     }
