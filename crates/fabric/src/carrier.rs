@@ -2,7 +2,8 @@
 
 use std::fmt::Debug;
 
-use crate::{Message, Result};
+use crate::Result;
+use crate::message::Message;
 
 /// Subject of a message; messages are ordered within a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +36,15 @@ impl Parcel {
     }
 }
 
+/// Ranks that know a new patience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownBy {
+    /// This one; others may still use the previous patience.
+    ThisRank,
+    /// All ranks.
+    AllRanks,
+}
+
 /// Takes parcels to other ranks.
 pub trait Carrier: Send + Sync + Debug {
     /// Takes `parcel` to rank `to`, another rank. Parcels to a rank arrive in its [`crate::Inbox`]
@@ -48,9 +58,9 @@ pub trait Carrier: Send + Sync + Debug {
     /// into it without this rank's help does so once all ranks have opened theirs.
     fn opened(&self, _window: WindowNumber, _bytes: usize) {}
 
-    /// Changes the number of seconds after which a silent rank is lost; until `_all_know`, other
-    /// ranks may still use the previous number. Does nothing if ranks cannot vanish.
-    fn be_patient(&self, _seconds: f64, _all_know: bool) {}
+    /// Changes the number of seconds after which a silent rank is lost. Does nothing if ranks
+    /// cannot vanish.
+    fn be_patient(&self, _seconds: f64, _known_by: KnownBy) {}
 
     /// Whether parcels take time in flight, so that sending early overlaps with computing; false if
     /// carrying a parcel is a copy made by the sender.

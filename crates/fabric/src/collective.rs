@@ -3,7 +3,14 @@
 //! All ranks start the same operations of a tag in the same order; several of one tag may be in
 //! progress, as long as each rank polls them in that order.
 
-use crate::{Error, Fabric, Message, Result, Tag};
+use std::sync::Arc;
+
+use stepwell_base::queue::Events;
+
+use crate::carrier::{KnownBy, Tag};
+use crate::fabric::Fabric;
+use crate::message::Message;
+use crate::{Error, Result};
 
 /// An operation of all ranks together.
 pub trait Collective {
@@ -15,6 +22,48 @@ pub trait Collective {
     /// # Errors
     /// If a rank is gone.
     fn poll(&mut self, fabric: &Fabric) -> Result<Option<Self::Output>>;
+}
+
+impl Fabric {
+    /// Blocks until `collective` is complete; for use before and after a run.
+    ///
+    /// # Errors
+    /// The errors of its [`Collective::poll`].
+    pub fn wait<C: Collective>(&self, collective: C) -> Result<C::Output> {
+        self.wait_at(collective, &Events::new())
+    }
+
+    /// The same, but also polls again at other `events`.
+    ///
+    /// # Errors
+    /// The errors of its [`Collective::poll`].
+    pub fn wait_at<C: Collective>(
+        &self,
+        mut collective: C,
+        events: &Arc<Events>,
+    ) -> Result<C::Output> {
+        self.wakes(events);
+        loop {
+            let seen = events.count();
+            if let Some(output) = collective.poll(self)? {
+                return Ok(output);
+            }
+            events.wait_past(seen);
+        }
+    }
+
+    /// Changes the number of seconds after which a silent rank is lost, if ranks can vanish. All
+    /// ranks call this together, with the same number; `tag` is that of a barrier.
+    ///
+    /// # Errors
+    /// If a rank is gone.
+    pub fn be_patient(&self, seconds: f64, tag: Tag) -> Result<()> {
+        // No rank shortens its wait before all send signs of life often enough for it.
+        self.carrier.be_patient(seconds, KnownBy::ThisRank);
+        self.wait(Barrier::start(tag))?;
+        self.carrier.be_patient(seconds, KnownBy::AllRanks);
+        Ok(())
+    }
 }
 
 /// Every rank sends a message to every rank.

@@ -4,8 +4,11 @@
 
 use stepwell_base::random::Stream;
 
+use crate::carrier::{Tag, WindowNumber};
 use crate::collective::{AllToAll, Barrier, Broadcast, Collective, Gather, all_gather};
-use crate::{Error, Fabric, Message, Result, Tag, WindowNumber};
+use crate::fabric::Fabric;
+use crate::message::Message;
+use crate::{Error, Result};
 
 const BARRIER: Tag = Tag(0);
 const TAG: Tag = Tag(1);

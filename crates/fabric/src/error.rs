@@ -1,6 +1,6 @@
 //! Errors between ranks; every one names the rank.
 
-use crate::Malformed;
+use crate::message::Malformed;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytemuck::Pod;
 use stepwell_base::queue::Events;
 
-use crate::collective::{Barrier, Collective};
-use crate::{Carrier, Inbox, Message, Parcel, Result, Tag, WindowNumber};
+use crate::Result;
+use crate::carrier::{Carrier, Parcel, Tag, WindowNumber};
+use crate::inbox::Inbox;
+use crate::message::Message;
 
 /// One rank's end of the fabric that joins all ranks.
 ///
@@ -27,7 +29,7 @@ pub struct Fabric {
     rank: usize,
     size: usize,
     inbox: Arc<Inbox>,
-    carrier: Arc<dyn Carrier>,
+    pub(crate) carrier: Arc<dyn Carrier>,
     sent: Arc<Counters>,
 }
 
@@ -56,7 +58,7 @@ impl Counters {
 impl Fabric {
     /// The end of rank `rank` of `size`: parcels for it arrive in `inbox`, `carrier` takes those
     /// for others.
-    pub fn new((rank, size): (usize, usize), inbox: Arc<Inbox>, carrier: Arc<dyn Carrier>) -> Self {
+    pub fn new(rank: usize, size: usize, inbox: Arc<Inbox>, carrier: Arc<dyn Carrier>) -> Self {
         assert!(rank < size, "rank {rank} of {size}");
         Self { rank, size, inbox, carrier, sent: Arc::default() }
     }
@@ -178,46 +180,6 @@ impl Fabric {
     /// Notifies `events` of every arrival, as long as they have another owner.
     pub fn wakes(&self, events: &Arc<Events>) {
         self.inbox.wakes(events);
-    }
-
-    /// Blocks until `collective` is complete; for use before and after a run.
-    ///
-    /// # Errors
-    /// The errors of its [`Collective::poll`].
-    pub fn wait<C: Collective>(&self, collective: C) -> Result<C::Output> {
-        self.wait_at(collective, &Events::new())
-    }
-
-    /// The same, but also polls again at other `events`.
-    ///
-    /// # Errors
-    /// The errors of its [`Collective::poll`].
-    pub fn wait_at<C: Collective>(
-        &self,
-        mut collective: C,
-        events: &Arc<Events>,
-    ) -> Result<C::Output> {
-        self.wakes(events);
-        loop {
-            let seen = events.count();
-            if let Some(output) = collective.poll(self)? {
-                return Ok(output);
-            }
-            events.wait_past(seen);
-        }
-    }
-
-    /// Changes the number of seconds after which a silent rank is lost, if ranks can vanish. All
-    /// ranks call this together, with the same number; `tag` is that of a barrier.
-    ///
-    /// # Errors
-    /// If a rank is gone.
-    pub fn be_patient(&self, seconds: f64, tag: Tag) -> Result<()> {
-        // No rank shortens its wait before all send signs of life often enough for it.
-        self.carrier.be_patient(seconds, false);
-        self.wait(Barrier::start(tag))?;
-        self.carrier.be_patient(seconds, true);
-        Ok(())
     }
 
     /// Fails this rank: all others receive the reason, and none continues.

@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Carrier, Error, Message, Parcel, Result, WindowNumber};
+use crate::carrier::{Carrier, KnownBy, Parcel, WindowNumber};
+use crate::message::Message;
+use crate::{Error, Result};
 
 /// The faults to produce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +63,8 @@ impl Carrier for FaultyCarrier {
         self.inner.opened(window, bytes);
     }
 
-    fn be_patient(&self, seconds: f64, all_know: bool) {
-        self.inner.be_patient(seconds, all_know);
+    fn be_patient(&self, seconds: f64, known_by: KnownBy) {
+        self.inner.be_patient(seconds, known_by);
     }
 
     fn takes_time(&self) -> bool {

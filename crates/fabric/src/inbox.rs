@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytemuck::Pod;
 use stepwell_base::queue::Events;
 
+use crate::carrier::{Parcel, Tag, WindowNumber};
+use crate::message::{Malformed, Message};
 use crate::window::Window;
-use crate::{Error, Malformed, Message, Parcel, Result, Tag, WindowNumber};
+use crate::{Error, Result};
 
 /// The most messages of one sender and tag that may wait to be taken.
 pub const QUEUED_MAX: usize = 64;

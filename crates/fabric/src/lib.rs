@@ -43,7 +43,7 @@ pub mod speed;
 mod threads;
 mod window;
 
-pub use carrier::{Carrier, Parcel, Tag, WindowNumber};
+pub use carrier::{Carrier, KnownBy, Parcel, Tag, WindowNumber};
 pub use error::{Error, Result};
 pub use fabric::{Fabric, Sent};
 pub use faulty::{Faults, FaultyCarrier};

@@ -9,7 +9,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Carrier, Fabric, Inbox, Message, Parcel, Result};
+use crate::Result;
+use crate::carrier::{Carrier, Parcel};
+use crate::fabric::Fabric;
+use crate::inbox::Inbox;
+use crate::message::Message;
 
 /// All parcels in flight among some ranks.
 #[derive(Debug)]
@@ -36,7 +40,7 @@ impl Post {
         let post = Arc::new(Self { inboxes, state });
         let end = |from| {
             let carrier = Sender { from, post: Arc::clone(&post) };
-            Fabric::new((from, size), Arc::clone(&post.inboxes[from]), Arc::new(carrier))
+            Fabric::new(from, size, Arc::clone(&post.inboxes[from]), Arc::new(carrier))
         };
         let ends = (0..size).map(end).collect();
         (post, ends)

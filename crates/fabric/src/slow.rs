@@ -20,7 +20,11 @@ use std::time::Duration;
 
 use stepwell_base::clock::Clock;
 
-use crate::{Carrier, Error, Fabric, Message, Network, Parcel, Result, WindowNumber};
+use crate::carrier::{Carrier, KnownBy, Parcel, WindowNumber};
+use crate::fabric::Fabric;
+use crate::message::Message;
+use crate::network::Network;
+use crate::{Error, Result};
 
 /// The most parcels of a rank in flight.
 pub const SLOW_MAX: usize = 4096;
@@ -135,8 +139,8 @@ impl Carrier for SlowCarrier {
         self.inner.opened(window, bytes);
     }
 
-    fn be_patient(&self, seconds: f64, all_know: bool) {
-        self.inner.be_patient(seconds, all_know);
+    fn be_patient(&self, seconds: f64, known_by: KnownBy) {
+        self.inner.be_patient(seconds, known_by);
     }
 }
 

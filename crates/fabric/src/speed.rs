@@ -2,8 +2,11 @@
 
 use stepwell_base::clock::{Clock, SystemClock};
 
+use crate::Result;
+use crate::carrier::Tag;
 use crate::collective::AllToAll;
-use crate::{Fabric, Message, Result, Tag};
+use crate::fabric::Fabric;
+use crate::message::Message;
 
 /// Exchanges that are not measured: they allocate buffers and connect.
 pub const WARM_UP: usize = 10;

@@ -5,14 +5,18 @@
 
 use std::sync::Arc;
 
-use crate::{Carrier, Fabric, Inbox, Message, Parcel, Result};
+use crate::Result;
+use crate::carrier::{Carrier, Parcel};
+use crate::fabric::Fabric;
+use crate::inbox::Inbox;
+use crate::message::Message;
 
 /// The ends of `size` ranks of one process, by rank.
 pub fn threads(size: usize) -> Vec<Fabric> {
     let inboxes: Arc<[Arc<Inbox>]> = (0..size).map(|_| Inbox::new(size)).collect();
     let end = |from| {
         let carrier = Threads { from, inboxes: Arc::clone(&inboxes) };
-        Fabric::new((from, size), Arc::clone(&inboxes[from]), Arc::new(carrier))
+        Fabric::new(from, size, Arc::clone(&inboxes[from]), Arc::new(carrier))
     };
     (0..size).map(end).collect()
 }

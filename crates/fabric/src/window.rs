@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use bytemuck::Pod;
 
-use crate::Malformed;
+use crate::message::Malformed;
 
 const WORD: usize = size_of::<u64>();
 

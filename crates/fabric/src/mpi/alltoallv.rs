@@ -4,7 +4,7 @@ use ::mpi::datatype::{Partition, PartitionMut};
 use ::mpi::traits::{Communicator, CommunicatorCollectives};
 use stepwell_base::clock::{Clock, SystemClock};
 
-use super::broken;
+use super::shared::broken;
 use crate::Result;
 use crate::speed::WARM_UP;
 
@@ -18,14 +18,15 @@ pub fn seconds(sizes: &[(usize, usize)]) -> Result<(usize, Vec<f64>)> {
     let universe = ::mpi::initialize();
     let universe = universe.ok_or_else(|| broken("MPI was used before".to_owned()))?;
     let world = universe.world();
-    let place = (world.rank() as usize, world.size() as usize);
-    let measured = sizes.iter().map(|(bytes, times)| of_size(&world, place, *bytes, *times));
-    Ok((place.0, measured.collect::<Result<_>>()?))
+    let (rank, ranks) = (world.rank() as usize, world.size() as usize);
+    let measured = sizes.iter().map(|(bytes, times)| of_size(&world, rank, ranks, *bytes, *times));
+    Ok((rank, measured.collect::<Result<_>>()?))
 }
 
 fn of_size(
     world: &impl CommunicatorCollectives,
-    (rank, size): (usize, usize),
+    rank: usize,
+    size: usize,
     bytes: usize,
     times: usize,
 ) -> Result<f64> {

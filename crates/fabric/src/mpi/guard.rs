@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use super::{Phase, Shared, broken};
-use crate::{Inbox, Result};
+use super::shared::{Phase, Shared, broken};
+use crate::Result;
+use crate::inbox::Inbox;
 
 /// Minimum number of checks within the patience.
 const LOOKS: u32 = 4;

@@ -62,65 +62,25 @@ mod raw;
 #[expect(unsafe_code, reason = "other processes write into windows")]
 mod rma;
 mod room;
+mod shared;
 mod talker;
 mod trial;
 mod watch;
 mod wire;
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
 
-use crate::{Carrier, Error, Fabric, Inbox, Message, Parcel, Result, WindowNumber};
-
-/// Words of a piece by default: 64 MiB.
-pub const PIECE_WORDS: usize = 1 << 23;
-/// The most parcels that wait for one receiver.
-pub const WAITING_MAX: usize = 4096;
-/// The most pieces for one receiver that MPI has at a time.
-pub const PIECES_MAX: usize = 8;
-/// How long a process waits for others after a failure, and for MPI to finalise.
-pub const GRACE: Duration = Duration::from_secs(3);
-/// A rank that is gone without having ended left because of another one, which must report its
-/// reason within this time, or else the rank is lost.
-pub const EXPLAINED: Duration = Duration::from_secs(1);
-/// How long the talker stays awake after an event.
-pub const SPIN: Duration = Duration::from_micros(200);
-/// The same while MPI has something in flight.
-pub const SPIN_UNDER_WAY: Duration = Duration::from_millis(100);
-/// The talker's first sleep; later ones double.
-pub const NAP_MIN: Duration = Duration::from_micros(20);
-/// Its longest sleep.
-pub const NAP_MAX: Duration = Duration::from_micros(200);
-
-/// How puts go into windows of other processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Puts {
-    /// As messages, which the receiver's talker copies.
-    Messages,
-    /// By MPI into memory of the receiver, without its help; as messages if MPI cannot do that.
-    OneSided,
-}
-
-/// Options of communication, the same on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Seconds after which a silent rank is lost, unless [`Fabric::be_patient`] sets another
-    /// number.
-    pub patience_seconds: f64,
-    /// Words sent at once.
-    pub piece_words: usize,
-    /// How puts are sent.
-    pub puts: Puts,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { patience_seconds: 60.0, piece_words: PIECE_WORDS, puts: Puts::OneSided }
-    }
-}
+pub use self::shared::{
+    EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, PIECE_WORDS, PIECES_MAX, Puts, SPIN,
+    SPIN_UNDER_WAY, WAITING_MAX,
+};
+use self::shared::{Phase, Shared, broken};
+use crate::carrier::{Carrier, KnownBy, Parcel, WindowNumber};
+use crate::fabric::Fabric;
+use crate::inbox::Inbox;
+use crate::message::Message;
+use crate::{Error, Result};
 
 /// Whether an MPI launcher started this process.
 pub fn is_launched() -> bool {
@@ -148,90 +108,9 @@ pub fn join(options: Options) -> Result<Option<Fabric>> {
     let thread = std::thread::Builder::new().name("mpi".to_owned()).spawn(talk);
     thread.map_err(|error| broken(format!("cannot start a thread for MPI: {error}")))?;
     let gone = |_| Err(broken("the thread for MPI is gone".to_owned()));
-    let (place, inbox, shared) = outcome.recv().unwrap_or_else(gone)?;
-    let carrier = Mpi { own: place.0, inbox: Arc::clone(&inbox), shared };
-    Ok(Some(Fabric::new(place, inbox, Arc::new(carrier))))
-}
-
-fn broken(why: String) -> Error {
-    Error::Carrier { why }
-}
-
-/// State that callers and the talker share.
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    /// Whether the state has something for the talker, which checks this far more often. It is set
-    /// with the state locked.
-    is_fresh: AtomicBool,
-    /// Wakes the talker when something is to be sent.
-    wake: Condvar,
-    /// Signals a change of phase.
-    turn: Condvar,
-}
-
-#[derive(Debug)]
-struct State {
-    receivers: Vec<Receiver>,
-    /// Windows opened on this rank that the talker does not know yet, and their bytes.
-    opened: Vec<(WindowNumber, usize)>,
-    is_asleep: bool,
-    /// Whether this rank sent others its failure.
-    has_failed: bool,
-    is_closing: bool,
-    /// A new patience, and whether all ranks know it.
-    patience: Option<(f64, bool)>,
-    phase: Phase,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Receiver {
-    queue: VecDeque<Vec<u64>>,
-    /// Whether it received this rank's end or failure.
-    is_told: bool,
-    is_lost: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Talking,
-    Finalising,
-    Over,
-}
-
-impl Shared {
-    fn new(size: usize) -> Self {
-        let state = State {
-            receivers: vec![Receiver::default(); size],
-            opened: Vec::new(),
-            is_asleep: false,
-            has_failed: false,
-            is_closing: false,
-            patience: None,
-            phase: Phase::Talking,
-        };
-        let (wake, turn) = (Condvar::new(), Condvar::new());
-        Self { state: Mutex::new(state), is_fresh: AtomicBool::new(false), wake, turn }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the talker for the content of `state`.
-    fn wake(&self, state: MutexGuard<'_, State>) {
-        self.is_fresh.store(true, Ordering::Release);
-        let is_asleep = state.is_asleep;
-        drop(state);
-        if is_asleep {
-            self.wake.notify_one();
-        }
-    }
-
-    fn enter(&self, phase: Phase) {
-        self.lock().phase = phase;
-        self.turn.notify_all();
-    }
+    let talker::Joined { rank, size, inbox, shared } = outcome.recv().unwrap_or_else(gone)?;
+    let carrier = Mpi { own: rank, inbox: Arc::clone(&inbox), shared };
+    Ok(Some(Fabric::new(rank, size, inbox, Arc::new(carrier))))
 }
 
 /// Hands parcels to the talker.
@@ -272,9 +151,9 @@ impl Carrier for Mpi {
         self.shared.wake(state);
     }
 
-    fn be_patient(&self, seconds: f64, all_know: bool) {
+    fn be_patient(&self, seconds: f64, known_by: KnownBy) {
         let mut state = self.shared.lock();
-        state.patience = Some((seconds, all_know));
+        state.patience = Some((seconds, known_by));
         self.shared.wake(state);
     }
 }

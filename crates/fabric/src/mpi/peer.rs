@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::PIECES_MAX;
 use super::raw::{Arrival, Lane, Port, Receiving, Result, Sending};
-use crate::{Inbox, Message};
+use super::shared::PIECES_MAX;
+use crate::inbox::Inbox;
+use crate::message::Message;
 
 /// Traffic in flight to and from another rank.
 #[derive(Default)]

@@ -26,8 +26,10 @@ use std::sync::atomic::Ordering;
 
 use super::raw::{Fault, Lane, Port, Result, Sending};
 use super::rma::Window;
-use super::{Puts as Way, trial, wire};
-use crate::{Inbox, WindowNumber};
+use super::shared::Puts as Way;
+use super::{trial, wire};
+use crate::carrier::WindowNumber;
+use crate::inbox::Inbox;
 
 /// The talker's state of all windows.
 pub(super) struct Puts {
@@ -66,7 +68,7 @@ pub(super) enum Goes {
 
 impl Puts {
     pub(super) fn new(port: &Port, way: Way, piece_words: usize) -> Self {
-        let (own, size) = port.place();
+        let (own, size) = (port.rank(), port.size());
         let size = if way == Way::OneSided && size > 1 { size } else { 0 };
         let (openings, waiting, windows) = Default::default();
         let (is_tried, notes) = (false, Vec::new());
@@ -174,7 +176,7 @@ impl Puts {
         let (Some((_, offset, length)), Some(open)) = (put, open) else {
             unreachable!("it goes into a window")
         };
-        let words = open.window.put((to, offset), (words, length), self.piece_words)?;
+        let words = open.window.put(to, offset, words, length, self.piece_words)?;
         open.put[to] += 1;
         open.window.count(to, self.own, open.put[to])?;
         Ok(words)

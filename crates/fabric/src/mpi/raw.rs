@@ -100,10 +100,14 @@ impl Port {
         check(code).map(|()| port)
     }
 
-    /// This rank and the number of ranks.
-    pub(super) fn place(&self) -> (usize, usize) {
-        let number = |number: c_int| usize::try_from(number).unwrap_or(0);
-        (number(self.world.rank()), number(self.world.size()))
+    /// This rank.
+    pub(super) fn rank(&self) -> usize {
+        usize::try_from(self.world.rank()).unwrap_or(0)
+    }
+
+    /// Number of ranks.
+    pub(super) fn size(&self) -> usize {
+        usize::try_from(self.world.size()).unwrap_or(0)
     }
 
     /// The communicator.
@@ -113,7 +117,7 @@ impl Port {
 
     /// Gathers one word of every rank at every rank; waits for all.
     pub(super) fn gather(&self, word: u64) -> Result<Vec<u64>> {
-        let mut all = vec![0u64; self.place().1];
+        let mut all = vec![0u64; self.size()];
         let (from, to) = ((&raw const word).cast(), all.as_mut_ptr().cast());
         let (kind, world) = (u64::equivalent_datatype().as_raw(), self.world.as_raw());
         // SAFETY: there is one word to read, and room for one of each rank to write; the call

@@ -79,7 +79,7 @@ impl Window {
         bytes: usize,
         ready: impl FnOnce(Bytes),
     ) -> Result<Option<Self>> {
-        let (_, size) = port.place();
+        let size = port.size();
         if !room::is_there(port, (size * WORD + bytes) as u64)? {
             return Ok(None);
         }
@@ -109,20 +109,22 @@ impl Window {
     /// `piece` words per call, and waits until they are there. Returns the words.
     pub(super) fn put(
         &self,
-        (to, offset): (usize, u64),
-        (words, length): (Vec<u64>, usize),
+        to: usize,
+        offset: u64,
+        words: Vec<u64>,
+        length: usize,
         piece: usize,
     ) -> Result<Vec<u64>> {
         let room = self.bytes[to].checked_sub(offset).is_some_and(|room| length as u64 <= room);
         assert!(room, "{length} bytes at {offset} exceed the window of rank {to}");
         let start = self.bytes.len() * WORD + offset as usize;
-        self.write(to, start, (words, 1..length.div_ceil(WORD) + 1), (length, piece))
+        self.write(to, start, words, 1..length.div_ceil(WORD) + 1, length, piece)
     }
 
     /// Puts this rank's number of puts (`own` is the rank) into memory of rank `to`, and waits
     /// until it is there.
     pub(super) fn count(&self, to: usize, own: usize, count: u64) -> Result<()> {
-        self.write(to, own * WORD, (vec![count], 0..1), (WORD, 1)).map(drop)
+        self.write(to, own * WORD, vec![count], 0..1, WORD, 1).map(drop)
     }
 
     /// Writes `length` bytes of a range of `words` into the memory of rank `to`.
@@ -130,8 +132,10 @@ impl Window {
         &self,
         to: usize,
         start: usize,
-        (words, range): (Vec<u64>, Range<usize>),
-        (length, piece): (usize, usize),
+        words: Vec<u64>,
+        range: Range<usize>,
+        length: usize,
+        piece: usize,
     ) -> Result<Vec<u64>> {
         let bytes = &bytemuck::cast_slice::<u64, u8>(&words[range])[..length];
         let mut pieces = bytes.chunks(piece.saturating_mul(WORD).min(PIECE_MAX)).scan(start, next);

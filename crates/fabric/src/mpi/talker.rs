@@ -13,16 +13,25 @@ use super::guard::Guard;
 use super::peer::{self, Peer};
 use super::puts::{Goes, Puts};
 use super::raw::{Fault, Lane, Port, Sending};
-use super::watch::{Life, Watch};
-use super::wire::{self, Came};
-use super::{
+use super::shared::{
     EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, Phase, SPIN, SPIN_UNDER_WAY, Shared, broken,
 };
-use crate::{Error, Inbox, Message, Parcel, Result, WindowNumber};
+use super::watch::{Life, Silent, Watch};
+use super::wire::{self, Came};
+use crate::carrier::{Parcel, WindowNumber};
+use crate::inbox::Inbox;
+use crate::message::Message;
+use crate::{Error, Result};
 
-/// What callers get once ranks are joined: rank and size, inbox, and the state shared with the
-/// talker.
-pub(super) type Joined = ((usize, usize), Arc<Inbox>, Arc<Shared>);
+/// What callers get once ranks are joined.
+pub(super) struct Joined {
+    pub(super) rank: usize,
+    /// Number of ranks.
+    pub(super) size: usize,
+    pub(super) inbox: Arc<Inbox>,
+    /// State shared with the talker.
+    pub(super) shared: Arc<Shared>,
+}
 
 /// Messages probed before other work has its turn.
 const PROBES_MAX: usize = 64;
@@ -45,11 +54,11 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
         Ok(port) => port,
         Err(Fault(why)) => return tell(Err(broken(why))),
     };
-    let place = port.place();
-    let (inbox, shared) = (Inbox::new(place.1), Arc::new(Shared::new(place.1)));
+    let (rank, size) = (port.rank(), port.size());
+    let (inbox, shared) = (Inbox::new(size), Arc::new(Shared::new(size)));
     let over = Over(Arc::clone(&shared), Arc::clone(&inbox));
     let mut talker = Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared));
-    tell(Ok((place, inbox, shared)));
+    tell(Ok(Joined { rank, size, inbox, shared }));
     let in_order = talker.talk();
     if in_order {
         over.0.enter(Phase::Finalising);
@@ -97,10 +106,10 @@ struct Talker {
 impl Talker {
     fn new(options: Options, port: Port, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Self {
         let puts = Puts::new(&port, options.puts, options.piece_words);
-        let (clock, place) = (SystemClock::new(), port.place());
+        let clock = SystemClock::new();
         let now = clock.seconds();
-        let watch = Watch::new(place, options.patience_seconds, now);
-        let peers = (0..place.1).map(|_| Peer::default()).collect();
+        let watch = Watch::new(port.rank(), port.size(), options.patience_seconds, now);
+        let peers = (0..port.size()).map(|_| Peer::default()).collect();
         Self {
             options,
             clock,
@@ -162,7 +171,7 @@ impl Talker {
                 Err(Fault(why)) => self.lose(rank, &why),
             }
         }
-        while let Some((rank, is_needed)) = self.watch.silent(now) {
+        while let Some(Silent { rank, is_needed }) = self.watch.silent(now) {
             let patience = self.watch.patience();
             let why = format!("nothing was heard of it for {patience} s (ranks.timeout)");
             self.part_with(rank, is_needed, &why);
@@ -203,8 +212,8 @@ impl Talker {
         if state.is_closing && self.closing.is_none() {
             self.closing = Some(now);
         }
-        if let Some((seconds, all_know)) = state.patience.take() {
-            self.watch.be_patient(seconds, all_know, now);
+        if let Some((seconds, known_by)) = state.patience.take() {
+            self.watch.be_patient(seconds, known_by, now);
             self.guard.iter().for_each(|guard| guard.be_patient(self.watch.patience()));
         }
         let opened = std::mem::take(&mut state.opened);

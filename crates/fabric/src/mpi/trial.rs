@@ -30,7 +30,7 @@ pub(super) const AWAY: Duration = Duration::from_millis(500);
 /// Whether every rank reaches every other one; all ranks call this together, and get the same
 /// answer.
 pub(super) fn holds(port: &Port) -> Result<bool> {
-    let size = port.place().1;
+    let size = port.size();
     if size == 1 {
         return Ok(false);
     }
@@ -45,7 +45,7 @@ pub(super) fn holds(port: &Port) -> Result<bool> {
 
 /// Whether the ranks that stay out in this round are reached.
 fn is_reached(port: &Port, window: &Window, round: u32) -> Result<bool> {
-    let (own, size) = port.place();
+    let (own, size) = (port.rank(), port.size());
     let is_away = |rank: usize| (rank >> (round / 2)) as u32 & 1 == round & 1;
     let (first, second) = (2 * u64::from(round) + 1, 2 * u64::from(round) + 2);
     port.meet()?;
@@ -61,10 +61,10 @@ fn is_reached(port: &Port, window: &Window, round: u32) -> Result<bool> {
         all_came()
     } else {
         // Zeros, no matter which ranks put them.
-        let zeros = || (vec![0; 1 + LARGE / size_of::<u64>()], LARGE);
+        let zeros = || vec![0; 1 + LARGE / size_of::<u64>()];
         let reach = |to| -> Result<()> {
             window.count(to, own, first)?;
-            window.put((to, 0), zeros(), usize::MAX)?;
+            window.put(to, 0, zeros(), LARGE, usize::MAX)?;
             window.count(to, own, second)
         };
         (0..size).filter(|rank| is_away(*rank)).all(|to| reach(to).is_ok())

@@ -2,6 +2,8 @@
 //!
 //! Time is passed in, so that tests take none.
 
+use crate::carrier::KnownBy;
+
 /// Signs of life within the others' patience.
 const BEATS: f64 = 4.0;
 
@@ -24,6 +26,14 @@ struct Known {
     told: f64,
 }
 
+/// A rank that was silent for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Silent {
+    pub(super) rank: usize,
+    /// Whether no rank continues without it.
+    pub(super) is_needed: bool,
+}
+
 /// What one rank knows of the life of all.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -38,7 +48,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// All ranks are present at `now`.
-    pub(super) fn new((own, size): (usize, usize), patience: f64, now: f64) -> Self {
+    pub(super) fn new(own: usize, size: usize, patience: f64, now: f64) -> Self {
         let known = Known { life: Life::There, heard: now, told: now };
         Self { patience, told_within: patience, own, ranks: vec![known; size], looked: now }
     }
@@ -47,12 +57,13 @@ impl Watch {
         self.patience
     }
 
-    /// Changes the patience at `now`. Until `all_know` it, this rank sends signs of life as often,
-    /// and waits as long, as the old or the new patience requires.
-    pub(super) fn be_patient(&mut self, patience: f64, all_know: bool, now: f64) {
-        let (least, most) = (self.told_within.min(patience), self.patience.max(patience));
-        (self.told_within, self.patience) =
-            if all_know { (patience, patience) } else { (least, most) };
+    /// Changes the patience at `now`. Until all ranks know it, this rank sends signs of life as
+    /// often, and waits as long, as the old or the new patience requires.
+    pub(super) fn be_patient(&mut self, patience: f64, known_by: KnownBy, now: f64) {
+        (self.told_within, self.patience) = match known_by {
+            KnownBy::ThisRank => (self.told_within.min(patience), self.patience.max(patience)),
+            KnownBy::AllRanks => (patience, patience),
+        };
         // They were heard as often as the previous patience required.
         self.ranks.iter_mut().for_each(|known| known.heard = now);
     }
@@ -104,15 +115,15 @@ impl Watch {
         Some(rank)
     }
 
-    /// A rank that was silent for too long, which then counts as lost, and whether it is needed.
-    pub(super) fn silent(&mut self, now: f64) -> Option<(usize, bool)> {
+    /// A rank that was silent for too long, which then counts as lost.
+    pub(super) fn silent(&mut self, now: f64) -> Option<Silent> {
         let silent = |(_, known): &(usize, &Known)| {
             known.life < Life::Gone && now - known.heard > self.patience
         };
         let (rank, known) = self.others().find(silent)?;
-        let needed = known.life == Life::There;
+        let is_needed = known.life == Life::There;
         self.becomes(rank, Life::Lost);
-        Some((rank, needed))
+        Some(Silent { rank, is_needed })
     }
 }
 
@@ -122,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_silent_are_named_once_and_only_where_they_are_needed() {
-        let mut watch = Watch::new((1, 4), 10.0, 0.0);
+        let mut watch = Watch::new(1, 4, 10.0, 0.0);
         watch.becomes(2, Life::Ended);
         for now in 1..=10 {
             watch.look(f64::from(now));
@@ -130,8 +141,8 @@ mod tests {
             assert_eq!(watch.silent(f64::from(now)), None, "at {now}");
         }
         watch.look(10.5);
-        assert_eq!(watch.silent(10.5), Some((0, true)));
-        assert_eq!(watch.silent(10.5), Some((2, false)));
+        assert_eq!(watch.silent(10.5), Some(Silent { rank: 0, is_needed: true }));
+        assert_eq!(watch.silent(10.5), Some(Silent { rank: 2, is_needed: false }));
         assert_eq!(watch.silent(10.5), None);
         watch.becomes(3, Life::Gone);
         assert_eq!((watch.is_alone(), watch.all_gone()), (true, false));
@@ -141,7 +152,7 @@ mod tests {
 
     #[test]
     fn others_are_told_often_enough() {
-        let mut watch = Watch::new((0, 3), 8.0, 0.0);
+        let mut watch = Watch::new(0, 3, 8.0, 0.0);
         assert_eq!(watch.beat_due(1.9), None);
         assert_eq!(watch.beat_due(2.0), Some(1));
         assert_eq!(watch.beat_due(2.0), Some(2));
@@ -153,27 +164,31 @@ mod tests {
     #[test]
     fn a_patience_counts_once_all_know_it() {
         for (was, is) in [(60.0, 2.0), (2.0, 60.0)] {
-            let mut watch = Watch::new((0, 2), was, 0.0);
-            watch.be_patient(is, false, 0.0);
+            let mut watch = Watch::new(0, 2, was, 0.0);
+            watch.be_patient(is, KnownBy::ThisRank, 0.0);
             assert_eq!(watch.beat_due(0.5), Some(1), "as often as 2 s need");
             (0..=30).for_each(|half| watch.look(f64::from(half) / 2.0));
             assert_eq!(watch.silent(15.0), None, "as long as 60 s allow");
-            watch.be_patient(is, true, 15.0);
+            watch.be_patient(is, KnownBy::AllRanks, 15.0);
             assert_eq!(watch.beat_due(15.0 + is / 4.0), Some(1));
             assert_eq!(watch.silent(15.0 + is), None);
-            assert_eq!(watch.silent(15.1 + is), Some((1, true)));
+            assert_eq!(watch.silent(15.1 + is), Some(Silent { rank: 1, is_needed: true }));
         }
     }
 
     #[test]
     fn one_that_was_held_up_itself_blames_nobody() {
-        let mut watch = Watch::new((0, 2), 10.0, 0.0);
+        let mut watch = Watch::new(0, 2, 10.0, 0.0);
         watch.look(2.0);
         watch.look(100.0);
         assert_eq!(watch.silent(100.0), None);
         for now in 101..=108 {
             watch.look(f64::from(now));
         }
-        assert_eq!(watch.silent(108.5), Some((1, true)), "2 s before and 8.5 after");
+        assert_eq!(
+            watch.silent(108.5),
+            Some(Silent { rank: 1, is_needed: true }),
+            "2 s before and 8.5 after"
+        );
     }
 }

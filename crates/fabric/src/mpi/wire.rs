@@ -2,7 +2,8 @@
 //!
 //! At the end they need no copy of the message, which is written before them and read after them.
 
-use crate::{Malformed, Message, Parcel, Tag, WindowNumber};
+use crate::carrier::{Parcel, Tag, WindowNumber};
+use crate::message::{Malformed, Message};
 
 /// Number of words added to a message.
 pub(super) const TRAILER: usize = 2;

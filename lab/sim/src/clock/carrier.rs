@@ -39,7 +39,7 @@ pub fn ends(size: usize) -> (Vec<Fabric>, Vec<Arc<Inbox>>, Outbox) {
     let outbox = Outbox::default();
     let end = |from| {
         let carrier = Links { from, outbox: outbox.clone() };
-        Fabric::new((from, size), Arc::clone(&inboxes[from]), Arc::new(carrier))
+        Fabric::new(from, size, Arc::clone(&inboxes[from]), Arc::new(carrier))
     };
     ((0..size).map(end).collect(), inboxes, outbox)
 }
