@@ -19,8 +19,11 @@ use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
 use crate::all_reduce::{slice_message, slice_of};
-use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
+use crate::descent::{Optimizer, Share};
+use crate::number::Number;
+use crate::options::Options;
+use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
+use crate::rules::Rule;
 
 const ASK: Tag = Tag(0x5330);
 const ANSWER: Tag = Tag(0x5331);
@@ -57,7 +60,8 @@ impl<T: Number> AdPsgd<T> {
     pub(crate) fn new(
         fabric: &Fabric,
         parameters: Vec<T>,
-        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Self {
         Self {
             rank: fabric.rank(),

@@ -16,13 +16,23 @@ use bytemuck::Pod;
 use stepwell_fabric::{Error, Fabric, Malformed, Message, Result, Tag};
 use stepwell_nn::tree_sum_of_subtrees;
 
-use crate::{Number, Work};
+use crate::number::Number;
+use crate::protocol::Work;
 
 /// Result of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reduced {
     /// Gradients in the sum: none, one or several of each rank.
     pub(crate) gradients: u64,
+}
+
+/// What follows a member's gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Member {
+    /// It may give more.
+    Continues,
+    /// It gives no more.
+    Ends,
 }
 
 /// Repeated sums among `members`, one at a time.
@@ -59,12 +69,12 @@ impl<T: Number> AllReduce<T> {
         Self { members, place, tags, sum, state, came, gradients: 0, through }
     }
 
-    /// Takes part, with the `sum` of a number of gradients; without gradients, `sum` is ignored. A
-    /// rank that is `through` gives no more after these.
+    /// Takes part, with the `sum` of a number of gradients; without gradients, `sum` is ignored.
     pub(crate) fn start(
         &mut self,
         fabric: &Fabric,
-        (gradients, through): (u64, bool),
+        gradients: u64,
+        member: Member,
         sum: &[T],
     ) -> Result<()> {
         assert_eq!(self.state, State::Rest, "one sum at a time");
@@ -72,7 +82,8 @@ impl<T: Number> AllReduce<T> {
         for distance in 1..=self.members.len() {
             let place = (self.place + distance) % self.members.len();
             let lanes = if gradients == 0 { &[][..] } else { &sum[self.slice(place)] };
-            let message = slice_message(fabric, [gradients, u64::from(through)], lanes);
+            let ends = u64::from(member == Member::Ends);
+            let message = slice_message(fabric, [gradients, ends], lanes);
             fabric.send(self.members[place], self.tags[0], message)?;
         }
         Ok(())

@@ -10,9 +10,11 @@
 
 use stepwell_fabric::{Fabric, Result, Tag};
 
-use crate::all_reduce::AllReduce;
-use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Share, Work};
+use crate::all_reduce::{AllReduce, Member};
+use crate::descent::{Optimizer, Share};
+use crate::number::Number;
+use crate::options::Options;
+use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
 
 const TAGS: [Tag; 2] = [Tag(0x5300), Tag(0x5301)];
 
@@ -41,7 +43,8 @@ impl<T: Number> Bsp<T> {
     pub(crate) fn new(
         fabric: &Fabric,
         parameters: Vec<T>,
-        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Self {
         let members = (0..fabric.size()).collect();
         Self {
@@ -61,7 +64,7 @@ impl<T: Number> Protocol<T> for Bsp<T> {
         match self.state {
             State::Ready | State::Computing => Ok(Work::NONE),
             State::Given => {
-                self.reduce.start(fabric, (1, false), &self.gradient)?;
+                self.reduce.start(fabric, 1, Member::Continues, &self.gradient)?;
                 self.state = State::Reducing;
                 Ok(Work::STEP)
             }

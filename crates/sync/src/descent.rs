@@ -14,7 +14,7 @@
 
 use std::fmt::Debug;
 
-use crate::Number;
+use crate::number::Number;
 
 /// How a sum of gradients counts.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -16,7 +16,8 @@ use stepwell_base::queue::Events;
 use stepwell_fabric::collective::Barrier;
 use stepwell_fabric::{Fabric, Result, Tag};
 
-use crate::{Counts, Number, Protocol};
+use crate::number::Number;
+use crate::protocol::{Counts, Protocol};
 
 /// No rank ends before all have.
 const CLOSE: Tag = Tag(0x53ff);

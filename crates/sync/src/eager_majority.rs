@@ -20,9 +20,12 @@
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
-use crate::all_reduce::{AllReduce, Reduced};
-use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
+use crate::all_reduce::{AllReduce, Member, Reduced};
+use crate::descent::{Optimizer, Share};
+use crate::number::Number;
+use crate::options::Options;
+use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
+use crate::rules::Rule;
 
 const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
 const GO: Tag = Tag(0x5322);
@@ -62,7 +65,8 @@ impl<T: Number> EagerMajority<T> {
     pub(crate) fn new(
         fabric: &Fabric,
         parameters: Vec<T>,
-        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Self {
         let members = (0..fabric.size()).collect();
         Self {
@@ -156,7 +160,8 @@ impl<T: Number> EagerMajority<T> {
             return Err(Error::malformed(from, Malformed::Wrong("it belongs to another round")));
         }
         let count = self.waiting_since.len() as u64;
-        self.reduce.start(fabric, (count, self.is_through()), &self.waiting)?;
+        let member = if self.is_through() { Member::Ends } else { Member::Continues };
+        self.reduce.start(fabric, count, member, &self.waiting)?;
         let ages = self.waiting_since.iter().map(|since| self.counts.updates - since);
         self.counts.age_max = ages.fold(self.counts.age_max, u64::max);
         self.counts.used += count;

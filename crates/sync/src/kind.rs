@@ -7,10 +7,14 @@ use stepwell_fabric::Fabric;
 
 use crate::ad_psgd::AdPsgd;
 use crate::bsp::Bsp;
+use crate::descent::Optimizer;
 use crate::eager_majority::EagerMajority;
+use crate::number::Number;
+use crate::options::{Options, OptionsError};
+use crate::protocol::{OpenEnded, Protocol};
 use crate::rna::Rna;
-use crate::worker::Worker;
-use crate::{Number, OpenEnded, Optimizer, Options, OptionsError, Protocol, rdma_wild, sync_dsgd};
+use crate::worker::{UpdateOf, Worker};
+use crate::{rdma_wild, sync_dsgd};
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +81,7 @@ impl Kind {
     ) -> Result<Box<dyn Protocol<T>>, OptionsError> {
         options.check(self, fabric.size())?;
         let optimizer = options.descent(parameters.len());
-        Ok(self.end_of(fabric, parameters, (optimizer, options)))
+        Ok(self.end_of(fabric, parameters, optimizer, options))
     }
 
     /// Begins this rank's end with parameters that move by `optimizer`, regardless of those
@@ -89,30 +93,79 @@ impl Kind {
         self,
         fabric: &Fabric,
         parameters: Vec<T>,
-        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Result<Box<dyn OpenEnded<T>>, OptionsError> {
         options.check(self, fabric.size())?;
         let options = Options { steps: u64::MAX, may_rest: true, ..options.clone() };
-        Ok(self.end_of(fabric, parameters, (optimizer, &options)))
+        Ok(self.end_of(fabric, parameters, optimizer, &options))
     }
 
     fn end_of<T: Number>(
         self,
         fabric: &Fabric,
         parameters: Vec<T>,
-        by: (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Box<dyn OpenEnded<T>> {
         match self {
-            Self::Bsp => Box::new(Bsp::new(fabric, parameters, by)),
-            Self::SyncDsgd | Self::RdmaWild if fabric.rank() > 0 => {
-                Box::new(Worker::new(fabric, parameters, by.1, self == Self::RdmaWild))
+            Self::Bsp => Box::new(Bsp::new(fabric, parameters, optimizer, options)),
+            Self::SyncDsgd if fabric.rank() > 0 => {
+                Box::new(Worker::new(fabric, parameters, options, UpdateOf::All))
             }
-            Self::SyncDsgd => Box::new(sync_dsgd::Server::new(fabric, parameters, by)),
-            Self::EagerMajority => Box::new(EagerMajority::new(fabric, parameters, by)),
-            Self::AdPsgd => Box::new(AdPsgd::new(fabric, parameters, by)),
-            Self::RdmaWild => Box::new(rdma_wild::Server::new(fabric, parameters, by)),
-            Self::Rna => Box::new(Rna::new(fabric, parameters, by)),
+            Self::RdmaWild if fabric.rank() > 0 => {
+                Box::new(Worker::new(fabric, parameters, options, UpdateOf::Each))
+            }
+            Self::SyncDsgd => {
+                Box::new(sync_dsgd::Server::new(fabric, parameters, optimizer, options))
+            }
+            Self::EagerMajority => {
+                Box::new(EagerMajority::new(fabric, parameters, optimizer, options))
+            }
+            Self::AdPsgd => Box::new(AdPsgd::new(fabric, parameters, optimizer, options)),
+            Self::RdmaWild => {
+                Box::new(rdma_wild::Server::new(fabric, parameters, optimizer, options))
+            }
+            Self::Rna => Box::new(Rna::new(fabric, parameters, optimizer, options)),
         }
+    }
+}
+
+impl Options {
+    /// The most bytes of a rank's end for parameters of `parameter_bytes`, including its windows
+    /// and messages.
+    pub fn bytes(&self, kind: Kind, ranks: usize, parameter_bytes: usize) -> usize {
+        // Parameters, gradient, velocity, and messages in flight in both directions.
+        let replica = 3 + 4;
+        let copies = match kind {
+            Kind::Bsp | Kind::EagerMajority => replica + 1,
+            // A window, and another of its size during MPI's transfer, or waiting messages.
+            Kind::SyncDsgd | Kind::RdmaWild => replica + 2 * ranks,
+            Kind::AdPsgd => replica + 2,
+            Kind::Rna => replica + 3 + self.waiting_max,
+        };
+        copies * parameter_bytes
+    }
+
+    fn check(&self, kind: Kind, ranks: usize) -> Result<(), OptionsError> {
+        let wrong = |why: String| Err(OptionsError::new(why));
+        if ranks < 2 {
+            return wrong(format!("{kind} needs several ranks, but there is one: use at least 2"));
+        }
+        if !(self.rate.base > 0.0 && self.rate.base.is_finite()) {
+            return wrong(format!("the rate is {}: use a finite one above 0", self.rate.base));
+        }
+        if !(0.0..1.0).contains(&self.momentum) {
+            return wrong(format!("the momentum is {}: use one from 0 to below 1", self.momentum));
+        }
+        if !(0.0..1.0).contains(&self.weight_decay) {
+            let decay = self.weight_decay;
+            return wrong(format!("the weight decay is {decay}: use one from 0 to below 1"));
+        }
+        if kind == Kind::Rna {
+            return self.check_rna(ranks);
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,9 @@
 //! Options of a protocol.
 
-use crate::{Descent, Groups, Kind, Number, Optimizer, Rate, Rules};
+use crate::descent::{Descent, Optimizer, Rate};
+use crate::group::Groups;
+use crate::number::Number;
+use crate::rules::Rules;
 
 /// How several gradients of a rank in one sum count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,48 +76,12 @@ impl Options {
         }
     }
 
-    /// The most bytes of a rank's end for parameters of `parameter_bytes`, including its windows
-    /// and messages.
-    pub fn bytes(&self, kind: Kind, ranks: usize, parameter_bytes: usize) -> usize {
-        // Parameters, gradient, velocity, and messages in flight in both directions.
-        let replica = 3 + 4;
-        let copies = match kind {
-            Kind::Bsp | Kind::EagerMajority => replica + 1,
-            // A window, and another of its size during MPI's transfer, or waiting messages.
-            Kind::SyncDsgd | Kind::RdmaWild => replica + 2 * ranks,
-            Kind::AdPsgd => replica + 2,
-            Kind::Rna => replica + 3 + self.waiting_max,
-        };
-        copies * parameter_bytes
-    }
-
     /// The update rule of these options for `lanes` parameters.
     pub(crate) fn descent<T: Number>(&self, lanes: usize) -> Box<dyn Optimizer<T>> {
         Box::new(Descent::new(self.rate.clone(), self.momentum, self.weight_decay, lanes))
     }
 
-    pub(crate) fn check(&self, kind: Kind, ranks: usize) -> Result<(), OptionsError> {
-        let wrong = |why: String| Err(OptionsError(why));
-        if ranks < 2 {
-            return wrong(format!("{kind} needs several ranks, but there is one: use at least 2"));
-        }
-        if !(self.rate.base > 0.0 && self.rate.base.is_finite()) {
-            return wrong(format!("the rate is {}: use a finite one above 0", self.rate.base));
-        }
-        if !(0.0..1.0).contains(&self.momentum) {
-            return wrong(format!("the momentum is {}: use one from 0 to below 1", self.momentum));
-        }
-        if !(0.0..1.0).contains(&self.weight_decay) {
-            let decay = self.weight_decay;
-            return wrong(format!("the weight decay is {decay}: use one from 0 to below 1"));
-        }
-        if kind == Kind::Rna {
-            return self.check_rna(ranks);
-        }
-        Ok(())
-    }
-
-    fn check_rna(&self, ranks: usize) -> Result<(), OptionsError> {
+    pub(crate) fn check_rna(&self, ranks: usize) -> Result<(), OptionsError> {
         if self.probes == 0 || self.probes > ranks {
             let why = format!("{} probes among {ranks} ranks: use 1 to {ranks}", self.probes);
             return Err(OptionsError(why));

@@ -17,9 +17,12 @@
 
 use stepwell_fabric::{Fabric, Result};
 
-use crate::protocol::replace;
+use crate::descent::{Optimizer, Share};
+use crate::number::Number;
+use crate::options::Options;
+use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
+use crate::rules::Rule;
 use crate::windows::{GradientTable, Opening};
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
 
 /// Algorithm 1.
 #[derive(Debug)]
@@ -45,7 +48,8 @@ impl<T: Number> Server<T> {
     pub(crate) fn new(
         fabric: &Fabric,
         model: Vec<T>,
-        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Self {
         let workers = fabric.size() - 1;
         Self {

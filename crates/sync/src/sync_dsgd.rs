@@ -9,9 +9,11 @@
 
 use stepwell_fabric::{Fabric, Result};
 
-use crate::protocol::replace;
+use crate::descent::{Optimizer, Share};
+use crate::number::Number;
+use crate::options::Options;
+use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
 use crate::windows::{GradientTable, Opening};
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Share, Work};
 
 #[derive(Debug)]
 pub(crate) struct Server<T> {
@@ -33,7 +35,8 @@ impl<T: Number> Server<T> {
     pub(crate) fn new(
         fabric: &Fabric,
         model: Vec<T>,
-        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Self {
         Self {
             steps: options.steps,

@@ -9,9 +9,20 @@
 
 use stepwell_fabric::{Fabric, Result};
 
-use crate::protocol::replace;
+use crate::number::Number;
+use crate::options::Options;
+use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
+use crate::rules::Rule;
 use crate::windows::{ModelWindow, Opening};
-use crate::{Counts, Number, OpenEnded, Options, Protocol, Rule, Work};
+
+/// The gradients of one update by the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateOf {
+    /// Each worker's alone.
+    Each,
+    /// All workers' together.
+    All,
+}
 
 /// A worker of a server.
 #[derive(Debug)]
@@ -37,10 +48,14 @@ enum State {
 }
 
 impl<T: Number> Worker<T> {
-    /// A worker of a server that uses gradients one by one, or all workers' together.
-    pub(crate) fn new(fabric: &Fabric, model: Vec<T>, options: &Options, one_by_one: bool) -> Self {
+    pub(crate) fn new(
+        fabric: &Fabric,
+        model: Vec<T>,
+        options: &Options,
+        updates: UpdateOf,
+    ) -> Self {
         Self {
-            clock: one_by_one.then_some(0),
+            clock: (updates == UpdateOf::Each).then_some(0),
             opening: Opening::default(),
             window: ModelWindow::open::<T>(fabric, model.len()),
             gradient: vec![T::ZERO; model.len()],

@@ -3,8 +3,10 @@
 use stepwell_base::random::Stream;
 use stepwell_fabric::{Fabric, Result};
 
-use super::{GO, PROBE, READY, number, send_numbers};
-use crate::{Options, Rule, Rules, Work};
+use super::messages::{GO, PROBE, READY, number, send_numbers};
+use crate::options::Options;
+use crate::protocol::Work;
+use crate::rules::{Rule, Rules};
 
 #[derive(Debug)]
 pub(crate) struct Controller {

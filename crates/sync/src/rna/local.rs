@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 
-use crate::{Number, Several};
+use crate::number::Number;
+use crate::options::Several;
 
 /// A waiting gradient.
 #[derive(Debug)]

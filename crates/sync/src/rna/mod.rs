@@ -29,28 +29,21 @@
 
 mod controller;
 mod local;
+mod messages;
 mod server;
 
-use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
+use stepwell_fabric::{Error, Fabric, Malformed, Result};
 
 use self::controller::Controller;
 use self::local::Waiting;
+use self::messages::{GO, PROBE, PULL, PUSH, READY, REDUCE, SERVER, SPREAD, number, send_numbers};
 use self::server::Server;
-use crate::all_reduce::{AllReduce, slice_message, slice_of};
-use crate::protocol::replace;
-use crate::{Counts, Number, OpenEnded, Optimizer, Options, Protocol, Rule, Share, Work};
-
-const REDUCE: [Tag; 2] = [Tag(0x5340), Tag(0x5341)];
-const PROBE: Tag = Tag(0x5342);
-const READY: Tag = Tag(0x5343);
-const GO: Tag = Tag(0x5344);
-/// A group's changes for the server, and the parameters that it returns.
-const PUSH: Tag = Tag(0x5345);
-const PULL: Tag = Tag(0x5346);
-/// From a group's initiator to its members.
-const SPREAD: Tag = Tag(0x5347);
-/// The rank with the server.
-const SERVER: usize = 0;
+use crate::all_reduce::{AllReduce, Member, slice_message, slice_of};
+use crate::descent::{Optimizer, Share};
+use crate::number::Number;
+use crate::options::Options;
+use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
+use crate::rules::Rule;
 
 #[derive(Debug)]
 pub(crate) struct Rna<T> {
@@ -96,7 +89,8 @@ impl<T: Number> Rna<T> {
     pub(crate) fn new(
         fabric: &Fabric,
         parameters: Vec<T>,
-        (optimizer, options): (Box<dyn Optimizer<T>>, &Options),
+        optimizer: Box<dyn Optimizer<T>>,
+        options: &Options,
     ) -> Self {
         let members = options.groups.members(fabric.rank(), fabric.size());
         let (lanes, groups) = (parameters.len(), options.groups.count());
@@ -201,9 +195,9 @@ impl<T: Number> Rna<T> {
         self.drop_stale(iteration);
         self.counts.age_max = self.counts.age_max.max(self.waiting.age_max(iteration));
         let (count, lanes) = (self.waiting.len(), self.parameters.len());
-        let through = self.gives_no_more();
+        let member = if self.gives_no_more() { Member::Ends } else { Member::Continues };
         let (counts_as, sum) = self.waiting.sum(self.options.several);
-        self.reduce.start(fabric, (counts_as, through), sum)?;
+        self.reduce.start(fabric, counts_as, member, sum)?;
         self.counts.used += count as u64;
         if self.options.rules.hold(Rule::TakeOnce) {
             self.waiting.forget();
@@ -376,21 +370,4 @@ impl<T: Number> OpenEnded<T> for Rna<T> {
         self.last = None;
         self.reduce.go_on();
     }
-}
-
-fn send_numbers(fabric: &Fabric, to: usize, tag: Tag, numbers: &[u64]) -> Result<()> {
-    let mut message = fabric.message();
-    message.put(numbers);
-    fabric.send(to, tag, message)
-}
-
-/// Reads a message of [`send_numbers`].
-fn number<const COUNT: usize>(
-    from: usize,
-    message: &stepwell_fabric::Message,
-) -> Result<[u64; COUNT]> {
-    let read = message.reader().take_exactly::<u64>(COUNT);
-    let numbers = read.map_err(|why| Error::malformed(from, why))?;
-    let Ok(numbers) = numbers.try_into() else { unreachable!("COUNT numbers were taken") };
-    Ok(numbers)
 }

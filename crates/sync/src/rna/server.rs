@@ -9,9 +9,10 @@
 
 use stepwell_fabric::{Error, Fabric, Malformed, Result};
 
-use super::{PULL, PUSH};
+use super::messages::{PULL, PUSH};
 use crate::all_reduce::{slice_message, slice_of};
-use crate::{Number, Work};
+use crate::number::Number;
+use crate::protocol::Work;
 
 #[derive(Debug)]
 pub(crate) struct Server<T> {

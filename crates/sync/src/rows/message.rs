@@ -4,7 +4,7 @@
 use stepwell_base::Key;
 use stepwell_fabric::{Error, Fabric, Malformed, Message, Result, Tag};
 
-use crate::Number;
+use crate::number::Number;
 
 /// From a rank to an owner.
 pub(super) const ASK: Tag = Tag(0x5350);
@@ -81,7 +81,8 @@ pub(super) fn answer<T: Number>(fabric: &Fabric, clock: u64, weights: &[T]) -> M
 pub(super) fn answered<T: Number>(
     from: usize,
     message: &Message,
-    (clock, count): (u64, usize),
+    clock: u64,
+    count: usize,
 ) -> Result<&[T]> {
     let read = || {
         let mut reader = message.reader();

@@ -34,38 +34,19 @@ mod owner;
 mod puller;
 mod store;
 
-use stepwell_base::Key;
 use stepwell_fabric::{Fabric, Result};
 
+pub use self::owner::Staleness;
+pub use self::puller::StepKeys;
 pub use self::store::{MemoryRows, OwnedRows};
 
 use self::owner::Owner;
 use self::puller::Puller;
-use crate::{Counts, Kind, Number, OptionsError, Protocol, Rules, Work};
-
-/// Allowed staleness of the rows that a rank reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Staleness {
-    /// They contain all gradients of all earlier steps, and no others: only under `bsp`.
-    Exact,
-    /// They lack gradients of at most this many of the last updates.
-    Bounded(u64),
-    /// They contain what has arrived.
-    Async,
-}
-
-/// The rows that a rank's mini-batches need.
-pub trait StepKeys: Send {
-    /// Appends the distinct keys of mini-batch number `step`, in the order of their weights among
-    /// the parameters; called for one mini-batch after the other.
-    fn keys(&mut self, step: u64, keys: &mut Vec<Key>);
-}
-
-impl<F: FnMut(u64, &mut Vec<Key>) + Send> StepKeys for F {
-    fn keys(&mut self, step: u64, keys: &mut Vec<Key>) {
-        self(step, keys);
-    }
-}
+use crate::kind::Kind;
+use crate::number::Number;
+use crate::options::OptionsError;
+use crate::protocol::{Counts, Protocol, Work};
+use crate::rules::Rules;
 
 /// A rank's rows.
 pub struct RankRows<T> {
@@ -101,7 +82,7 @@ impl Kind {
                  for them: use bounded or async rows, or bsp"
             )));
         }
-        Ok(Box::new(WithRows::new((self, fabric), dense, rows, rules)))
+        Ok(Box::new(WithRows::new(self, fabric, dense, rows, rules)))
     }
 }
 
@@ -138,7 +119,8 @@ enum State {
 
 impl<T: Number> WithRows<T> {
     fn new(
-        (kind, fabric): (Kind, &Fabric),
+        kind: Kind,
+        fabric: &Fabric,
         dense: Box<dyn Protocol<T>>,
         rows: RankRows<T>,
         rules: Rules,
@@ -148,7 +130,7 @@ impl<T: Number> WithRows<T> {
         let lanes = rows.owned.lanes();
         Self {
             dense,
-            owner: Owner::new((fabric.rank(), ranks, workers), (rows.staleness, rules), rows.owned),
+            owner: Owner::new(fabric, workers, rows.staleness, rules, rows.owned),
             puller: Puller::new(ranks, lanes, rows.keys),
             joined: Vec::new(),
             dense_gradient: Vec::new(),

@@ -8,8 +8,21 @@ use stepwell_base::owner::owner;
 use stepwell_fabric::{Error, Fabric, Malformed, Message, Result};
 
 use super::message::{ASK, ROWS, Said, answer};
-use super::{OwnedRows, Staleness};
-use crate::{Counts, Number, Rule, Rules, Work};
+use super::store::OwnedRows;
+use crate::number::Number;
+use crate::protocol::{Counts, Work};
+use crate::rules::{Rule, Rules};
+
+/// Allowed staleness of the rows that a rank reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staleness {
+    /// They contain all gradients of all earlier steps, and no others: only under `bsp`.
+    Exact,
+    /// They lack gradients of at most this many of the last updates.
+    Bounded(u64),
+    /// They contain what has arrived.
+    Async,
+}
 
 #[derive(Debug)]
 pub(super) struct Owner<T> {
@@ -47,8 +60,10 @@ struct Asker<T> {
 
 impl<T: Number> Owner<T> {
     pub(super) fn new(
-        (rank, ranks, workers): (usize, usize, Range<usize>),
-        (staleness, rules): (Staleness, Rules),
+        fabric: &Fabric,
+        workers: Range<usize>,
+        staleness: Staleness,
+        rules: Rules,
         store: Box<dyn OwnedRows<T>>,
     ) -> Self {
         let asker = |rank| Asker {
@@ -61,9 +76,17 @@ impl<T: Number> Owner<T> {
             spare: Vec::new(),
             through: false,
         };
-        let of = (0..ranks).map(asker).collect();
-        let (values, seen, counts) = (Vec::new(), HashSet::new(), Counts::default());
-        Self { rank, staleness, rules, store, workers, of, values, seen, counts }
+        Self {
+            rank: fabric.rank(),
+            staleness,
+            rules,
+            store,
+            of: (0..fabric.size()).map(asker).collect(),
+            workers,
+            values: Vec::new(),
+            seen: HashSet::new(),
+            counts: Counts::default(),
+        }
     }
 
     /// Whether the clock of `rank` affects staleness.

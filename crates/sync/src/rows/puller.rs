@@ -4,9 +4,21 @@ use stepwell_base::Key;
 use stepwell_base::owner::owner;
 use stepwell_fabric::{Fabric, Message, Result};
 
-use super::StepKeys;
 use super::message::{ASK, ROWS, Said, answered, numbers};
-use crate::Number;
+use crate::number::Number;
+
+/// The rows that a rank's mini-batches need.
+pub trait StepKeys: Send {
+    /// Appends the distinct keys of mini-batch number `step`, in the order of their weights among
+    /// the parameters; called for one mini-batch after the other.
+    fn keys(&mut self, step: u64, keys: &mut Vec<Key>);
+}
+
+impl<F: FnMut(u64, &mut Vec<Key>) + Send> StepKeys for F {
+    fn keys(&mut self, step: u64, keys: &mut Vec<Key>) {
+        self(step, keys);
+    }
+}
 
 pub(super) struct Puller<T> {
     lanes: usize,
@@ -82,8 +94,8 @@ impl<T: Number> Puller<T> {
         for (from, came) in self.came.iter_mut().enumerate() {
             let Some(message) = came.take() else { unreachable!("all answers have arrived") };
             let places = &self.places[from];
-            let asked = (self.clock, places.len() * self.lanes);
-            let rows = answered::<T>(from, &message, asked)?;
+            let count = places.len() * self.lanes;
+            let rows = answered::<T>(from, &message, self.clock, count)?;
             for (row, place) in rows.chunks_exact(self.lanes).zip(places) {
                 self.weights[place * self.lanes..(place + 1) * self.lanes].copy_from_slice(row);
             }

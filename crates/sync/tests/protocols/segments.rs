@@ -50,7 +50,7 @@ fn check(job: &Job, seed: u64) -> Result<Counts, String> {
     let begin = |fabric: Fabric| {
         let optimizer = Box::new(Descent::new(job.options.rate.clone(), 0.0, 0.0, model.len()));
         let protocol =
-            job.kind.begin_open(&fabric, model.clone(), (optimizer, &job.options)).unwrap();
+            job.kind.begin_open(&fabric, model.clone(), optimizer, &job.options).unwrap();
         Rank { fabric, protocol, computing: None, begun: 0, told: false, given: 0 }
     };
     let mut all: Vec<Rank> = ends.into_iter().map(begin).collect();

@@ -108,7 +108,7 @@ impl Agreement {
         let optimizer = Box::new(self.optimizer.clone());
         self.protocol = Some(match self.kind {
             DenseKind::Protocol(kind) => {
-                let begun = kind.begin_open(fabric, parameters, (optimizer, &self.options));
+                let begun = kind.begin_open(fabric, parameters, optimizer, &self.options);
                 begun.map_err(|why| Error::Config(why.to_string()))?
             }
             DenseKind::Geeps => {
