@@ -7,40 +7,11 @@ use bytemuck::Pod;
 use stepwell_base::ByteCount;
 
 use crate::check::Checker;
-use crate::driver::Driver;
-use crate::memory::{Kind, Region};
+use crate::driver::{About, Driver};
+use crate::memory::{Buffer, Kind, Pinned, Region};
 use crate::pool::Pool;
-use crate::{Buffer, Error, Event, Pinned, Result, Stream};
-
-/// Description of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
-    /// Kind and number, as in settings and messages: `cuda:0`.
-    pub name: String,
-    /// The manufacturer's name of the model.
-    pub model: String,
-    /// Number among the devices of its kind.
-    pub number: usize,
-    /// Bytes of its memory.
-    pub memory_bytes: u64,
-    /// Number of multiprocessors: roughly, of blocks that run in parallel.
-    pub processors: u32,
-}
-
-/// State shared by everything that belongs to a device.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) checker: Option<Arc<Checker>>,
-    pub(crate) memory: Pool,
-    pub(crate) pinned: Pool,
-}
-
-impl Shared {
-    pub(crate) fn name(&self) -> &str {
-        &self.driver.about().name
-    }
-}
+use crate::shared::Shared;
+use crate::{Error, Result};
 
 /// Last id of a memory region; ids are unique, so that the check of order confuses no regions.
 static REGIONS: AtomicU64 = AtomicU64::new(0);
@@ -54,7 +25,8 @@ impl Device {
     /// `checker`, if given, checks the order of accesses.
     pub(crate) fn new(
         driver: Arc<dyn Driver>,
-        (memory_bytes, pinned_bytes): (u64, u64),
+        memory_bytes: u64,
+        pinned_bytes: u64,
         checker: Option<Arc<Checker>>,
     ) -> Self {
         let memory = Pool::new(memory_bytes.min(driver.about().memory_bytes));
@@ -121,22 +93,6 @@ impl Device {
         })?;
         let id = REGIONS.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Region { device: Arc::clone(&self.0), address, bytes, id, what, kind }))
-    }
-
-    /// Creates a stream; messages contain its name.
-    ///
-    /// # Errors
-    /// If the device refuses.
-    pub fn stream(&self, name: &'static str) -> Result<Stream> {
-        Stream::new(Arc::clone(&self.0), name)
-    }
-
-    /// Creates an event, which counts as over until it is recorded.
-    ///
-    /// # Errors
-    /// If the device refuses.
-    pub fn event(&self) -> Result<Event> {
-        Event::new(Arc::clone(&self.0))
     }
 
     /// Whether the order of accesses is checked; if not, callers needn't specify the rows that a

@@ -10,7 +10,23 @@ use std::sync::Arc;
 
 use stepwell_kernels::Kernel;
 
-use crate::{About, Product, Result};
+use crate::Result;
+use crate::product::Product;
+
+/// Description of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Kind and number, as in settings and messages: `cuda:0`.
+    pub name: String,
+    /// The manufacturer's name of the model.
+    pub model: String,
+    /// Number among the devices of its kind.
+    pub number: usize,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// Number of multiprocessors: roughly, of blocks that run in parallel.
+    pub processors: u32,
+}
 
 /// Maximum number of operations that a stream holds; submitting more blocks.
 pub const STREAM_OPERATIONS_MAX: usize = 1024;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Result;
 use crate::check::Clock;
-use crate::device::Shared;
+use crate::device::Device;
+use crate::shared::Shared;
 
 /// A point in a stream, once recorded there.
 #[derive(Debug)]
@@ -13,6 +14,16 @@ pub struct Event {
     pub(crate) number: u64,
     /// The checker's clock when it was recorded, if both exist.
     pub(crate) clock: Mutex<Option<Clock>>,
+}
+
+impl Device {
+    /// Creates an event, which counts as over until it is recorded.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    pub fn event(&self) -> Result<Event> {
+        Event::new(Arc::clone(&self.0))
+    }
 }
 
 impl Event {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::access::Access;
+use crate::capture::Capture;
 use crate::check::Place;
-use crate::device::Shared;
 use crate::driver::{Keeps, Operation, What};
-use crate::{Error, Result, Stream};
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::{Error, Result};
 
 /// Captured operations of a stream: launches, products, and clears or copies within the device.
 /// They are checked, described and, if the driver can, submitted as one unit.
@@ -34,24 +36,6 @@ impl Drop for Captured {
         if let Some(number) = self.number {
             self.device.driver.end_graph(number);
         }
-    }
-}
-
-/// Operations being captured.
-#[derive(Debug, Default)]
-pub(crate) struct Capture {
-    operations: Vec<(What, Keeps, Vec<Access>, Place)>,
-}
-
-impl Capture {
-    /// Adds an operation.
-    ///
-    /// # Panics
-    /// If it copies from or to the host.
-    pub(crate) fn add(&mut self, what: What, keeps: Keeps, accesses: &[Access], place: Place) {
-        let is_within = !matches!(what, What::Up { .. } | What::Down { .. });
-        assert!(is_within, "{place}: a captured operation must stay on the device");
-        self.operations.push((what, keeps, accesses.to_vec(), place));
     }
 }
 

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use stepwell_kernels::{Access as Use, Param};
 
-use crate::access::{Access, Mode, Touched};
+use crate::access::{Access, Mode, RowsAt, Touched};
 use crate::driver::{Keeps, Value};
-use crate::memory::Region;
-use crate::{Buffer, RowsAt};
+use crate::memory::{Buffer, Region};
 
 /// An argument of a kernel.
 #[derive(Debug)]
@@ -72,7 +71,8 @@ impl<'a> Arg<'a> {
     /// If it doesn't have the parameter's type.
     pub(crate) fn bind(
         self,
-        (kernel, param): (&str, &Param),
+        kernel: &str,
+        param: &Param,
         accesses: &mut Vec<Access>,
         keeps: &mut Keeps,
     ) -> Value {

@@ -25,6 +25,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod capture;
 mod check;
 mod choice;
 pub mod conformance;
@@ -40,18 +41,19 @@ mod launch;
 mod memory;
 mod pool;
 mod product;
+mod shared;
 mod stream;
 
 pub use access::{RowsAt, Touched};
 pub use choice::{Choice, DEVICES_MAX, Offer, Wanted, said};
-pub use device::{About, Device};
-pub use driver::STREAM_OPERATIONS_MAX;
+pub use device::Device;
+pub use driver::{About, STREAM_OPERATIONS_MAX};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use graph::Graph;
 pub use launch::Arg;
 pub use memory::{Buffer, Pinned};
 pub use product::{
-    Layout, Matrices, PlainProducts, Precision, Product, Products, Shape, WORKSPACE_BYTES_MAX,
+    Layout, PlainProducts, Precision, Product, Products, Shape, WORKSPACE_BYTES_MAX,
 };
-pub use stream::Stream;
+pub use stream::{Matrices, Stream};

@@ -16,8 +16,8 @@ use bytemuck::Pod;
 
 use crate::Result;
 use crate::access::{Access, Mode, Touched};
-use crate::device::Shared;
 use crate::pool::Pool;
+use crate::shared::Shared;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -109,18 +109,21 @@ pub(crate) struct Flights {
 #[derive(Debug)]
 pub(crate) struct Flight {
     of: Arc<Flights>,
-    writes: bool,
+    mode: Mode,
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.of.counter(self.writes).fetch_sub(1, Ordering::Release);
+        self.of.counter(self.mode).fetch_sub(1, Ordering::Release);
     }
 }
 
 impl Flights {
-    fn counter(&self, writes: bool) -> &AtomicU32 {
-        if writes { &self.writes } else { &self.reads }
+    fn counter(&self, mode: Mode) -> &AtomicU32 {
+        match mode {
+            Mode::Read => &self.reads,
+            Mode::Write | Mode::Atomic => &self.writes,
+        }
     }
 }
 
@@ -153,9 +156,9 @@ impl<T: Pod> Pinned<T> {
     }
 
     /// Begins an operation.
-    pub(crate) fn fly(&self, writes: bool) -> Flight {
-        self.flights.counter(writes).fetch_add(1, Ordering::Relaxed);
-        Flight { of: Arc::clone(&self.flights), writes }
+    pub(crate) fn fly(&self, mode: Mode) -> Flight {
+        self.flights.counter(mode).fetch_add(1, Ordering::Relaxed);
+        Flight { of: Arc::clone(&self.flights), mode }
     }
 
     /// The first `len` elements, for reading.

@@ -14,10 +14,6 @@
 //!   one device the same bits for the same shape. The number of matrices multiplied at once doesn't
 //!   affect the bits if [`Product::chosen_for`] is the same.
 
-use std::ops::Range;
-
-use crate::Buffer;
-
 /// Maximum bytes of device memory that a stream takes for products.
 pub const WORKSPACE_BYTES_MAX: u64 = 32 << 20;
 
@@ -180,9 +176,6 @@ impl Product {
     }
 }
 
-/// Start of a product's matrices: a buffer and the index of an element.
-pub type Matrices<'a> = (&'a Buffer<f32>, usize);
-
 /// Matrix multiplication on the host, for emulated devices.
 pub trait Products: std::fmt::Debug + Send + Sync {
     /// Multiplies; each slice begins at the first element of its first matrix.
@@ -212,11 +205,6 @@ impl Products for PlainProducts {
             }
         }
     }
-}
-
-/// The bytes of a buffer that matrices span, checked.
-pub(crate) fn part((buffer, at): Matrices<'_>, span: usize) -> Range<usize> {
-    buffer.bytes(at..at + span)
 }
 
 #[cfg(test)]

@@ -8,16 +8,22 @@ use bytemuck::Pod;
 use stepwell_kernels::{Kernel, Kind as KernelKind};
 
 use crate::access::{Access, Mode, Touched};
-use crate::check::{Actor, Place};
-use crate::device::Shared;
+use crate::capture::Capture;
+use crate::check::{Actor, Clash, Place};
+use crate::device::Device;
 use crate::driver::{Keeps, Operation, What};
-use crate::graph::Capture;
-use crate::memory::{Flight, Kind, Region};
-use crate::product::{Matrices, part};
-use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result, Shape};
+use crate::event::Event;
+use crate::launch::Arg;
+use crate::memory::{Buffer, Flight, Kind, Pinned, Region};
+use crate::product::{Product, Shape};
+use crate::shared::Shared;
+use crate::{Error, Result};
 
 /// Maximum number of blocks of lanes in a launch; with more items, threads process several.
 const BLOCKS_MAX: usize = 16 * 1024;
+
+/// Start of a product's matrices: a buffer and the index of an element.
+pub type Matrices<'a> = (&'a Buffer<f32>, usize);
 
 /// Operations that run in order, concurrently with other streams.
 #[derive(Debug)]
@@ -30,6 +36,16 @@ pub struct Stream {
     captures: Mutex<Option<Capture>>,
     /// Memory for products of this stream, allocated by the first one.
     workspace: OnceLock<Arc<Region>>,
+}
+
+impl Device {
+    /// Creates a stream; messages contain its name.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    pub fn stream(&self, name: &'static str) -> Result<Stream> {
+        Stream::new(Arc::clone(&self.0), name)
+    }
 }
 
 impl Stream {
@@ -52,13 +68,15 @@ impl Stream {
     #[track_caller]
     pub fn up<T: Pod>(
         &self,
-        (from, range): (&Pinned<T>, Range<usize>),
-        (to, at): (&Buffer<T>, usize),
+        from: &Pinned<T>,
+        range: Range<usize>,
+        to: &Buffer<T>,
+        at: usize,
     ) -> Result<()> {
         let into = to.bytes(at..at + range.len());
         let ends = [(&from.region, from.bytes(range)), (&to.region, into)];
         let up = |[from, to]: [u64; 2], bytes| What::Up { from, to, bytes };
-        self.copy(up, ends, Some(from.fly(false)), self.place("copy up"))
+        self.copy(up, ends, Some(from.fly(Mode::Read)), self.place("copy up"))
     }
 
     /// Copies elements `range` of `from` to those of `to` from `at` on.
@@ -68,13 +86,15 @@ impl Stream {
     #[track_caller]
     pub fn down<T: Pod>(
         &self,
-        (from, range): (&Buffer<T>, Range<usize>),
-        (to, at): (&Pinned<T>, usize),
+        from: &Buffer<T>,
+        range: Range<usize>,
+        to: &Pinned<T>,
+        at: usize,
     ) -> Result<()> {
         let into = to.bytes(at..at + range.len());
         let ends = [(&from.region, from.bytes(range)), (&to.region, into)];
         let down = |[from, to]: [u64; 2], bytes| What::Down { from, to, bytes };
-        self.copy(down, ends, Some(to.fly(true)), self.place("copy down"))
+        self.copy(down, ends, Some(to.fly(Mode::Write)), self.place("copy down"))
     }
 
     /// Copies elements `range` of `from`, on any device, to those of `to` on this device, from `at`
@@ -85,8 +105,10 @@ impl Stream {
     #[track_caller]
     pub fn across<T: Pod>(
         &self,
-        (from, range): (&Buffer<T>, Range<usize>),
-        (to, at): (&Buffer<T>, usize),
+        from: &Buffer<T>,
+        range: Range<usize>,
+        to: &Buffer<T>,
+        at: usize,
     ) -> Result<()> {
         let into = to.bytes(at..at + range.len());
         let ends = [(&from.region, from.bytes(range)), (&to.region, into)];
@@ -159,14 +181,15 @@ impl Stream {
     pub fn product(
         &self,
         product: &Product,
-        (left, right): (Matrices<'_>, Matrices<'_>),
+        left: Matrices<'_>,
+        right: Matrices<'_>,
         into: Matrices<'_>,
     ) -> Result<()> {
         product.check();
         let target = into;
         let spans = product.spans();
         let parts = [(left, spans[0]), (right, spans[1]), (into, spans[2])];
-        let parts = parts.map(|(matrices, span)| (&matrices.0.region, part(matrices, span)));
+        let parts = parts.map(|((buffer, at), span)| (&buffer.region, buffer.bytes(at..at + span)));
         let [left, right, into] = parts;
         for (region, range) in [&left, &right] {
             let overlap = range.start < into.1.end && into.1.start < range.end;
@@ -265,7 +288,7 @@ impl Stream {
         let Some(checker) = &self.device.checker else { return Ok(()) };
         checker.operation(self.actor, accesses, place).map_err(|clash| Error::Unordered {
             device: self.device.name().to_owned(),
-            what: clash.region(keeps),
+            what: touched(&clash, keeps),
             later: place.to_string(),
             earlier: clash.earlier.to_string(),
         })
@@ -286,12 +309,18 @@ impl Drop for Stream {
     }
 }
 
+/// The memory that both accesses of `clash` touch; the later one's operation has `keeps`.
+fn touched(clash: &Clash, keeps: &Keeps) -> String {
+    let mut regions = keeps.iter().filter_map(|kept| kept.downcast_ref::<Region>());
+    let what = regions.find(|region| region.id == clash.region).map(|region| region.what);
+    format!("byte {} of {}", clash.byte, what.unwrap_or("memory"))
+}
+
 /// Makes a launch of `kernel` with its arguments.
 fn bind(kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> (What, Keeps, Vec<Access>) {
     assert_eq!(args.len(), kernel.params.len(), "arguments of kernel {}", kernel.name);
     let (mut accesses, mut keeps) = (Vec::new(), Keeps::new());
-    let bind =
-        |(arg, param): (Arg<'_>, _)| arg.bind((kernel.name, param), &mut accesses, &mut keeps);
+    let bind = |(arg, param): (Arg<'_>, _)| arg.bind(kernel.name, param, &mut accesses, &mut keeps);
     let values = args.into_iter().zip(kernel.params).map(bind).collect();
     let (blocks, threads) = match kernel.kind {
         KernelKind::Lanes => {

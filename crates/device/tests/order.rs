@@ -26,18 +26,18 @@ fn round_trip(device: &Device, missing: Option<usize>) -> Result<Vec<u32>> {
         *word = index as u32;
     }
     let [is_up, is_over, is_down] = [device.event()?, device.event()?, device.event()?];
-    up.up((&source, 0..len), (&a, 0))?;
+    up.up(&source, 0..len, &a, 0)?;
     up.record(&is_up)?;
     if wants(0) {
         over.wait(&is_up)?;
     }
-    over.across((&a, 10..len), (&b, 0))?;
-    over.across((&a, 0..10), (&b, len - 10))?;
+    over.across(&a, 10..len, &b, 0)?;
+    over.across(&a, 0..10, &b, len - 10)?;
     over.record(&is_over)?;
     if wants(1) {
         down.wait(&is_over)?;
     }
-    down.down((&b, 0..len), (&target, 0))?;
+    down.down(&b, 0..len, &target, 0)?;
     down.record(&is_down)?;
     if wants(2) {
         is_down.wait()?;
@@ -80,7 +80,7 @@ fn memory_is_accounted_for_and_fresh_memory_is_poison() {
     let some = device.buffer::<f32>(100, "some").unwrap();
     let mut host = device.pinned::<f32>(100, "host").unwrap();
     let stream = device.stream("only").unwrap();
-    stream.down((&some, 0..100), (&host, 0)).unwrap();
+    stream.down(&some, 0..100, &host, 0).unwrap();
     stream.finish().unwrap();
     assert!(host.read(100).unwrap().iter().all(|lane| lane.is_nan()));
     assert_eq!(device.memory().map(|bytes| bytes.0), [1 << 20, (1 << 20) - 512, 1 << 20]);

@@ -21,13 +21,15 @@ use stepwell_device::Event;
 
 use crate::clocks::age_needed;
 use crate::install::install;
+use crate::layout::Chosen;
 use crate::line::Served;
-use crate::memory::{Chosen, Moved, Piece, Store, bytes_counted};
+use crate::memory::{Moved, Piece, Store, bytes_counted};
 use crate::operation::{Fetch, What};
 use crate::pool::Taken;
+use crate::rules::Rule;
 use crate::settings::FORESEEN_MAX;
 use crate::state::{Shared, State};
-use crate::{Error, Result, Rule};
+use crate::{Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct Allocator {
@@ -89,8 +91,7 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
     match acquire.what {
         What::Read(table, staleness) => {
             let is_fresh = state.caches[table].age() >= age_needed(clock, staleness);
-            if !is_fresh && shared.rules.hold(Rule::AgeAtRead)
-                || waits(shared, state, (table, clock))
+            if !is_fresh && shared.rules.hold(Rule::AgeAtRead) || waits(shared, state, table, clock)
             {
                 return Ok(Step::NotYet);
             }
@@ -101,10 +102,10 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
             let chosen = Chosen { index, rows: &cache.layout.rows };
             let moved = memory.fetch(&mut cache.store, chosen, &mut piece)?;
             let age = cache.age();
-            Ok(filled(state, (piece, age), moved))
+            Ok(filled(state, piece, age, moved))
         }
         What::PreUpdate(table) => {
-            if waits(shared, state, (table, clock)) {
+            if waits(shared, state, table, clock) {
                 return Ok(Step::NotYet);
             }
             let mut taken = take(state, at, floats)?;
@@ -113,20 +114,22 @@ fn serve(shared: &Shared, state: &mut State, at: usize) -> Result<Step> {
             }
             Ok(taken)
         }
-        What::Local(local, fetch) => serve_local(shared, state, (at, floats), (local, fetch)),
+        What::Local(local, fetch) => serve_local(shared, state, at, floats, local, fetch),
     }
 }
 
 /// Whether a table at this clock is as far ahead of its shards as it may be.
-fn waits(shared: &Shared, state: &State, (table, clock): (usize, u64)) -> bool {
+fn waits(shared: &Shared, state: &State, table: usize, clock: u64) -> bool {
     state.caches[table].ahead_at(clock) >= shared.clocks_ahead
 }
 
 fn serve_local(
     shared: &Shared,
     state: &mut State,
-    (at, floats): (usize, usize),
-    (number, fetch): (usize, Fetch),
+    at: usize,
+    floats: usize,
+    number: usize,
+    fetch: Fetch,
 ) -> Result<Step> {
     let is_whole = state.line.waiting[at].acquire.index.is_whole;
     let local = &mut state.locals[number];
@@ -160,7 +163,7 @@ fn serve_local(
         let chosen = Chosen { index, rows: &local.rows };
         let moved = memory.fetch(&mut local.store, chosen, &mut piece)?;
         local.is_out |= matches!(moved, Moved::Now(()));
-        return Ok(filled(state, (piece, age), moved));
+        return Ok(filled(state, piece, age, moved));
     }
     local.is_out = true;
     Ok(Step::Served(Served { piece, is_lent, age }))
@@ -200,7 +203,7 @@ fn held_bytes(state: &State) -> u64 {
 }
 
 /// Serves the filled buffer, or returns it to the pool.
-fn filled(state: &mut State, (piece, age): (Piece, u64), moved: Moved) -> Step {
+fn filled(state: &mut State, piece: Piece, age: u64, moved: Moved) -> Step {
     match moved {
         Moved::Now(()) => Step::Served(Served { piece, is_lent: false, age }),
         Moved::Busy(event) => {

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use stepwell_base::TableId;
 
+use crate::Result;
 use crate::layout::{Index, Layout};
 use crate::memory::Store;
-use crate::{Result, Settings};
+use crate::settings::Settings;
 
 /// Sums of updates of one clock.
 #[derive(Debug)]
@@ -152,7 +153,7 @@ impl Cache {
     }
 
     /// Records that part `shard` is now of this age, with `own` of this worker's clocks.
-    pub(crate) fn refreshed(&mut self, shard: usize, (age, own): (u64, u64)) {
+    pub(crate) fn refreshed(&mut self, shard: usize, age: u64, own: u64) {
         assert!(
             age >= self.ages[shard] && own >= self.answered[shard],
             "clocks of shards never go back"
@@ -237,11 +238,11 @@ mod tests {
     fn a_cache_is_as_old_as_its_oldest_part_and_as_far_ahead_as_its_slowest_shard() {
         let mut cache = cache();
         cache.clock = 3;
-        cache.refreshed(0, (2, 3));
+        cache.refreshed(0, 2, 3);
         assert_eq!((cache.age(), cache.ahead()), (0, 3));
-        cache.refreshed(1, (1, 2));
+        cache.refreshed(1, 1, 2);
         assert_eq!((cache.age(), cache.ahead()), (1, 1));
-        cache.refreshed(1, (5, u64::MAX));
+        cache.refreshed(1, 5, u64::MAX);
         assert_eq!((cache.age(), cache.ahead()), (2, 0));
     }
 }

@@ -4,7 +4,7 @@
 //!   Source: Cui et al., GeePS (2016), section 4.2; Ho et al., "More effective distributed ML via a
 //!   Stale Synchronous Parallel parameter server" (NIPS 2013).
 
-use crate::Staleness;
+use crate::settings::Staleness;
 
 /// How often each worker clocked. // (ranks)
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 
+use crate::geeps::Geeps;
 use crate::install::install;
 use crate::layout::Rows;
 use crate::memory::bytes_counted;
 use crate::placement::{Placement, Used, pin_none, place};
 use crate::sequence::{Operation, Sequence, Size, usage};
 use crate::state::{Plan, State};
-use crate::{Error, Geeps, Result};
+use crate::{Error, Result};
 
 impl Geeps {
     /// Starts recording operations instead of executing them.
@@ -62,7 +63,7 @@ impl Geeps {
         let size = |rows: &Rows| Size { floats: rows.floats(), row_floats: rows.row_floats };
         let tables: Vec<_> = state.caches.iter().map(|cache| size(&cache.layout.rows)).collect();
         let locals: Vec<_> = state.locals.iter().map(|local| size(&local.rows)).collect();
-        let usage = usage(&operations, (&tables, &locals), bytes_counted);
+        let usage = usage(&operations, &tables, &locals, bytes_counted);
         let mut sequence = Sequence::new(operations);
         let mut seen: Vec<(usize, Arc<[Key]>)> = Vec::new();
         for (table, index) in sequence.indexes().filter(|(_, index)| !index.is_whole) {

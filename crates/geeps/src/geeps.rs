@@ -17,9 +17,12 @@ use crate::machine::{MACHINES, machines};
 use crate::memory::{Memory, bytes_counted};
 use crate::operation::{Acquire, Fetch, LocalId, Save, What};
 use crate::pool::Pool;
+use crate::rules::Rule;
 use crate::sequence::{Operation, Sequence};
+use crate::settings::{LocalSettings, Settings, Staleness};
 use crate::state::{Local, Reclaim, Shared, State};
-use crate::{Error, LocalSettings, Result, Rule, Settings, Staleness, Statistics};
+use crate::statistics::Statistics;
+use crate::{Error, Result};
 
 /// A rank's parameter server, as seen by the application. It belongs to one thread, which owns its
 /// loop; the machines returned with it move all data.
@@ -80,7 +83,7 @@ impl Geeps {
             shard: None,
             failed: None,
         };
-        let shared = Shared::new((settings, state), (fabric, clock), layouts);
+        let shared = Shared::new(settings, state, fabric, clock, layouts);
         let machines = machines(&shared);
         Ok((Self { shared }, machines))
     }
@@ -140,7 +143,8 @@ impl Geeps {
         let bytes = bytes_counted(access.floats());
         self.release("post_local_access", is_local, access, |acquire, served| {
             let is_avoided = save == Save::NoSave && !served.is_lent;
-            (Reclaim::Local(acquire, served, save), if is_avoided { bytes } else { 0 })
+            let avoided = if is_avoided { bytes } else { 0 };
+            Given { reclaim: Reclaim::Local(acquire, served, save), avoided }
         })
     }
 
@@ -281,7 +285,7 @@ impl Geeps {
                 return Err(Error::Twice(local.name.clone()));
             }
         }
-        let request = self.ask(state, (what, keys));
+        let request = self.ask(state, what, keys);
         let served = match &request {
             Ok(_) => {
                 state.held += 1;
@@ -302,7 +306,7 @@ impl Geeps {
     }
 
     /// Adds the application's request to the line.
-    fn ask(&self, state: &mut State, (what, keys): (What, &[Key])) -> Result<Request> {
+    fn ask(&self, state: &mut State, what: What, keys: &[Key]) -> Result<Request> {
         let clock = match what {
             What::Read(table, _) | What::PreUpdate(table) => state.caches[table].clock,
             What::Local(..) => 0,
@@ -315,7 +319,7 @@ impl Geeps {
             let foreseen = state.sequence.foresee();
             foreseen.into_iter().for_each(|foreseen| state.line.push_foreseen(foreseen));
         }
-        if let Some((ticket, acquire)) = state.line.claim((what, keys), counts.then_some(clock)) {
+        if let Some((ticket, acquire)) = state.line.claim(what, keys, counts.then_some(clock)) {
             state.statistics.foreseen += 1;
             return Ok(Request::ticket(&self.shared, acquire, ticket));
         }
@@ -380,11 +384,5 @@ struct Given {
 impl From<Reclaim> for Given {
     fn from(reclaim: Reclaim) -> Self {
         Self { reclaim, avoided: 0 }
-    }
-}
-
-impl From<(Reclaim, u64)> for Given {
-    fn from((reclaim, avoided): (Reclaim, u64)) -> Self {
-        Self { reclaim, avoided }
     }
 }

@@ -4,8 +4,8 @@
 //!   content of the application's memory never exceeds its budget.
 
 use crate::Result;
-use crate::layout::Index;
-use crate::memory::{Chosen, Memory, Moved, Piece, Store, bytes_counted};
+use crate::layout::{Chosen, Index};
+use crate::memory::{Memory, Moved, Piece, Store, bytes_counted};
 use crate::pool::Pool;
 use crate::state::{Local, Plan, State};
 

@@ -27,9 +27,11 @@ use stepwell_fabric::{Malformed, Message};
 use crate::cache::Cache;
 use crate::clocks::VectorClock;
 use crate::layout::Layout;
+use crate::rules::Rule;
+use crate::settings::Applies;
 use crate::state::Shared;
 use crate::wire::{About, Push, Snapshot, ended, tag};
-use crate::{Applies, Error, Result, Rule};
+use crate::{Error, Result};
 
 /// The most snapshots of a table on their way to a worker.
 pub(crate) const CREDIT: u32 = 2;
@@ -189,7 +191,7 @@ impl Part {
 
     fn read<'a>(&self, from: usize, message: &'a Message) -> Result<Push<'a>> {
         let rows = self.values.len() / self.layout.rows.row_floats;
-        let push = Push::read(message, (rows, self.layout.rows.row_floats));
+        let push = Push::read(message, rows, self.layout.rows.row_floats);
         push.map_err(|why| Error::malformed(from, why))
     }
 
@@ -198,7 +200,7 @@ impl Part {
         let Some(message) = self.waiting[worker].pop_front() else { return Ok(false) };
         let row_floats = self.layout.rows.row_floats;
         let rows = self.values.len() / row_floats;
-        let push = Push::read(&message, (rows, row_floats));
+        let push = Push::read(&message, rows, row_floats);
         push.map_err(|why| Error::malformed(worker, why))?.apply(&mut self.values, row_floats);
         shared.fabric.keep(message);
         self.owed[worker] |= self.layout.applies == Applies::OnArrival;

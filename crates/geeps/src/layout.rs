@@ -18,7 +18,8 @@ use stepwell_base::owner::{KEY_SHARDS, owner};
 use stepwell_base::{Key, TableId};
 use stepwell_device::Buffer;
 
-use crate::{Applies, Error, Initial, Result, TableSettings};
+use crate::settings::{Applies, Initial, TableSettings};
+use crate::{Error, Result};
 
 /// The order of the rows of a table of parameter data, the same on all ranks.
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl Layout {
         let row = self.rows.row_floats;
         let mut values = vec![0.0; places.len() * row];
         for (key, row) in self.rows.keys[places].iter().zip(values.chunks_exact_mut(row)) {
-            self.initial.fill((self.id, *key), row);
+            self.initial.fill(self.id, *key, row);
         }
         values
     }
@@ -156,6 +157,23 @@ impl Index {
         let in_order = places.iter().enumerate().all(|(at, place)| at == *place as usize);
         let is_whole = in_order && places.len() == rows.count();
         Ok(Self { keys: keys.into(), places, is_whole, on_device: None })
+    }
+}
+
+/// Rows of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) rows: &'a Rows,
+}
+
+impl Chosen<'_> {
+    pub(crate) fn row_floats(&self) -> usize {
+        self.rows.row_floats
+    }
+
+    pub(crate) fn floats(&self) -> usize {
+        self.index.places.len() * self.row_floats()
     }
 }
 

@@ -69,7 +69,8 @@ impl Line {
     /// matches; returns its ticket.
     pub(crate) fn claim(
         &mut self,
-        (what, keys): (What, &[Key]),
+        what: What,
+        keys: &[Key],
         clock: Option<u64>,
     ) -> Option<(u64, Acquire)> {
         let at = self.first_foreseen();
@@ -154,14 +155,16 @@ mod tests {
             line.push_foreseen(Foreseen { acquire: acquire(place), clock, place });
         }
         line.waiting[0].outcome = Some(Ok(served()));
-        let asks = |table| (What::Read(table, Staleness::BSP), &[Key(0)][..]);
-        assert!(line.claim(asks(0), Some(4)).is_none(), "of another clock");
-        assert!(line.claim(asks(1), Some(3)).is_none(), "not the first");
-        let (ticket, _) = line.claim(asks(0), Some(3)).unwrap();
+        let claim = |line: &mut Line, table, clock| {
+            line.claim(What::Read(table, Staleness::BSP), &[Key(0)], clock)
+        };
+        assert!(claim(&mut line, 0, Some(4)).is_none(), "of another clock");
+        assert!(claim(&mut line, 1, Some(3)).is_none(), "not the first");
+        let (ticket, _) = claim(&mut line, 0, Some(3)).unwrap();
         assert_eq!((line.foreseen(), line.next()), (2, Some(1)));
         assert!(matches!(line.take(ticket), Some(Ok(_))), "it is there already");
         assert!(line.take(ticket).is_none());
-        let (ticket, _) = line.claim(asks(1), None).unwrap();
+        let (ticket, _) = claim(&mut line, 1, None).unwrap();
         assert!(line.take(ticket).is_none(), "it has to wait");
         let dropped = line.drop_foreseen();
         assert_eq!(dropped.iter().map(|waiting| waiting.place).collect::<Vec<_>>(), [Some(2)]);

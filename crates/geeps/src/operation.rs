@@ -2,8 +2,8 @@
 
 use stepwell_base::Key;
 
-use crate::Staleness;
 use crate::layout::Index;
+use crate::settings::Staleness;
 
 /// Local data, by its place among [`crate::Settings::locals`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -49,7 +49,7 @@ impl Puller {
     }
 
     /// Refreshes the cache; returns whether the snapshot could be taken now.
-    fn refresh(&mut self, (table, shard): (usize, usize), message: &Message) -> Result<bool> {
+    fn refresh(&mut self, table: usize, shard: usize, message: &Message) -> Result<bool> {
         let layout = &self.shared.layouts[table];
         let snapshot = Snapshot::read(message, layout, shard);
         let snapshot = snapshot.map_err(|why| Error::malformed(shard, why))?;
@@ -63,7 +63,7 @@ impl Puller {
             self.busy = Some(event);
             return Ok(false);
         }
-        cache.refreshed(shard, (snapshot.age, snapshot.own));
+        cache.refreshed(shard, snapshot.age, snapshot.own);
         state.statistics.bytes_pulled += message.bytes() as u64;
         Ok(true)
     }
@@ -85,7 +85,7 @@ impl Stage for Puller {
             }
         }
         let Some((table, shard, message)) = self.next()? else { return Ok(Progress::Blocked) };
-        if !self.refresh((table, shard), &message)? {
+        if !self.refresh(table, shard, &message)? {
             self.left = Some((table, shard, message));
             return Ok(Progress::Pending);
         }

@@ -48,8 +48,8 @@ impl Pusher {
             let updates = committed.updates.as_ref();
             let touched = updates.map_or_else(Vec::new, |updates| updates.touched(part));
             let mut message = fabric.message_of(64 + 4 * touched.len() * (row + 1));
-            let head = (layout.digest, committed.clock);
-            Push::put(&mut message, head, (part.len(), &touched));
+            let (digest, clock) = (layout.digest, committed.clock);
+            Push::put(&mut message, digest, clock, part.len(), &touched);
             let values = message.room::<f32>(touched.len() * row);
             if let Some(updates) = updates {
                 for (to, place) in values.chunks_exact_mut(row).zip(&touched) {

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
-use crate::memory::{Chosen, Moved, Piece, Store};
+use crate::layout::Chosen;
+use crate::line::Served;
+use crate::memory::{Moved, Piece, Store};
 use crate::operation::{Acquire, Save};
 use crate::state::{Lowered, Reclaim, Shared, State};
 use crate::{Error, Result};
@@ -69,7 +71,7 @@ fn reclaim(state: &mut State) -> Result<Option<Moved>> {
                 state.lowered.push_back(Lowered { table, index: acquire.index, staged });
             }
         }
-        Reclaim::Local(acquire, served, save) => local(state, (acquire, served), save)?,
+        Reclaim::Local(acquire, served, save) => local(state, acquire, served, save)?,
         Reclaim::Commit(table) => {
             let last = state.lowered.iter().rfind(|lowered| lowered.table == table);
             if let Some(event) = last.map(|lowered| Arc::clone(lowered.staged.event())) {
@@ -82,11 +84,7 @@ fn reclaim(state: &mut State) -> Result<Option<Moved>> {
     Ok(Some(Moved::Now(())))
 }
 
-fn local(
-    state: &mut State,
-    (acquire, mut served): (Acquire, crate::line::Served),
-    save: Save,
-) -> Result<()> {
+fn local(state: &mut State, acquire: Acquire, mut served: Served, save: Save) -> Result<()> {
     let State { locals, memory, pool, .. } = state;
     let Some(number) = acquire.local() else { return Ok(()) };
     let local = &mut locals[number];

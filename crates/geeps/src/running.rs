@@ -9,7 +9,10 @@ use stepwell_base::clock::Clock;
 use stepwell_base::stage::{self, FullSpeed, Rhythm};
 use stepwell_fabric::Fabric;
 
-use crate::{Error, Geeps, Result, Settings, ShardRows, Statistics};
+use crate::geeps::{Geeps, ShardRows};
+use crate::settings::Settings;
+use crate::statistics::Statistics;
+use crate::{Error, Result};
 
 /// A parameter server whose machines run on threads. Dropping it without [`Running::finish`] fails
 /// it, and all ranks with it.

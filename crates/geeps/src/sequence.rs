@@ -133,7 +133,8 @@ pub(crate) struct Size {
 /// parameter data comes first, and `bytes` converts floats to bytes.
 pub(crate) fn usage(
     operations: &[Operation],
-    (tables, locals): (&[Size], &[Size]),
+    tables: &[Size],
+    locals: &[Size],
     bytes: impl Fn(usize) -> u64,
 ) -> Usage {
     let entry = |kind| {
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_held_at_once_is_counted() {
         let size = Size { floats: 8, row_floats: 2 };
-        let usage = usage(&operations(), (&[size], &[size]), |floats| floats as u64);
+        let usage = usage(&operations(), &[size], &[size], |floats| floats as u64);
         let held: Vec<Vec<_>> = usage
             .moments
             .iter()

@@ -4,7 +4,8 @@ use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_device::Device;
 
-use crate::{Error, Result, Rules};
+use crate::rules::Rules;
+use crate::{Error, Result};
 
 /// Default of the most clocks that a worker may be ahead of what shards have answered.
 pub const CLOCKS_AHEAD: u64 = 16;
@@ -57,7 +58,7 @@ pub enum Initial {
 
 impl Initial {
     /// Writes the initial values of row `key` of table number `table`.
-    pub fn fill(&self, (table, key): (TableId, Key), row: &mut [f32]) {
+    pub fn fill(&self, table: TableId, key: Key, row: &mut [f32]) {
         match *self {
             Self::Zeros => row.fill(0.0),
             Self::Uniform { seed, range } => {

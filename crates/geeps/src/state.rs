@@ -22,8 +22,11 @@ use crate::memory::{Memory, Piece, Staged, Store};
 use crate::operation::{Acquire, Save, What};
 use crate::placement::Placement;
 use crate::pool::Pool;
+use crate::rules::Rules;
 use crate::sequence::{Operation, Sequence};
-use crate::{Error, Result, Rules, Statistics};
+use crate::settings::Settings;
+use crate::statistics::Statistics;
+use crate::{Error, Result};
 
 /// Local data.
 #[derive(Debug)]
@@ -197,8 +200,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(
-        (settings, state): (&crate::Settings, State),
-        (fabric, clock): (Fabric, Arc<dyn Clock>),
+        settings: &Settings,
+        state: State,
+        fabric: Fabric,
+        clock: Arc<dyn Clock>,
         layouts: Vec<Arc<Layout>>,
     ) -> Arc<Self> {
         let events = Events::new();

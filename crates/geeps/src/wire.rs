@@ -46,16 +46,23 @@ pub(crate) struct Push<'a> {
 }
 
 impl<'a> Push<'a> {
-    pub(crate) fn put(message: &mut Message, head: (u64, u64), (all, touched): (usize, &[u32])) {
-        let (digest, clock) = head;
+    /// Puts all of a push but its values: of a part of `rows` rows, it has these `touched` ones.
+    pub(crate) fn put(
+        message: &mut Message,
+        digest: u64,
+        clock: u64,
+        rows: usize,
+        touched: &[u32],
+    ) {
         message.put(&[digest, clock, touched.len() as u64]);
-        message.put(if touched.len() == all { &[] } else { touched });
+        message.put(if touched.len() == rows { &[] } else { touched });
     }
 
     /// Reads a push for a part of `rows` rows of `row_floats` floats.
     pub(crate) fn read(
         message: &'a Message,
-        (rows, row_floats): (usize, usize),
+        rows: usize,
+        row_floats: usize,
     ) -> Result<Self, Malformed> {
         let mut reader = message.reader();
         let head = reader.take_exactly::<u64>(3)?;
@@ -123,7 +130,7 @@ mod tests {
 
     fn push(all: usize, touched: &[u32], values: &[f32]) -> Message {
         let mut message = Message::new();
-        Push::put(&mut message, (7, 3), (all, touched));
+        Push::put(&mut message, 7, 3, all, touched);
         message.put(values);
         message
     }
@@ -132,20 +139,20 @@ mod tests {
     fn touched_rows_are_added_and_others_left_alone() {
         let mut part = vec![-0.0; 6];
         let some = push(3, &[2, 0], &[1.0, 2.0, 3.0, 4.0]);
-        let some = Push::read(&some, (3, 2)).unwrap();
+        let some = Push::read(&some, 3, 2).unwrap();
         assert_eq!((some.digest, some.clock), (7, 3));
         some.apply(&mut part, 2);
         assert_eq!(part, [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
         assert!(part[2].is_sign_negative(), "its bits stay");
         let all = push(3, &[0, 1, 2], &[1.0; 6]);
         assert!(all.bytes() < push(4, &[0, 1, 2], &[1.0; 6]).bytes());
-        Push::read(&all, (3, 2)).unwrap().apply(&mut part, 2);
+        Push::read(&all, 3, 2).unwrap().apply(&mut part, 2);
         assert_eq!(part, [4.0, 5.0, 1.0, 1.0, 2.0, 3.0]);
         let none = push(3, &[], &[]);
-        Push::read(&none, (3, 2)).unwrap().apply(&mut part, 2);
+        Push::read(&none, 3, 2).unwrap().apply(&mut part, 2);
         assert_eq!(part, [4.0, 5.0, 1.0, 1.0, 2.0, 3.0]);
         let of_nothing = push(0, &[], &[]);
-        Push::read(&of_nothing, (0, 2)).unwrap().apply(&mut [], 2);
+        Push::read(&of_nothing, 0, 2).unwrap().apply(&mut [], 2);
     }
 
     #[test]
@@ -157,12 +164,12 @@ mod tests {
             Message::new(),
         ];
         for message in &wrong {
-            Push::read(message, (3, 2)).unwrap_err();
+            Push::read(message, 3, 2).unwrap_err();
         }
         let right = push(3, &[0, 2], &[1.0; 4]);
         for length in 0..right.words().len() {
             let cut = Message::from_words(right.words()[..length].to_vec());
-            Push::read(&cut, (3, 2)).unwrap_err();
+            Push::read(&cut, 3, 2).unwrap_err();
         }
     }
 

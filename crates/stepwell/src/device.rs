@@ -33,7 +33,7 @@ mod cuda {
     use serde_json::{Value, json};
     use stepwell_base::ByteCount;
     use stepwell_device::cuda::compile::{Compiler, files};
-    use stepwell_device::cuda::{self, Found, FoundDevice};
+    use stepwell_device::cuda::{self, Found, FoundDevice, Version};
 
     use crate::cli::DeviceArgs;
     use crate::failure::Failure;
@@ -74,18 +74,14 @@ mod cuda {
         Ok(begin.elapsed().as_secs_f64())
     }
 
-    fn shown((major, minor): (u32, u32)) -> String {
-        format!("{major}.{minor}")
-    }
-
     /// A library's version, or why it is missing.
-    fn library(version: &Result<(u32, u32), String>) -> String {
-        version.clone().map_or_else(|lacks| lacks, shown)
+    fn library(version: &Result<Version, String>) -> String {
+        version.as_ref().map_or_else(String::clone, Version::to_string)
     }
 
     fn page(found: &Found, compiled: &[Option<Compiled>]) -> Page {
         let mut page = Page::default();
-        put!(page, "driver      CUDA {}", shown(found.driver));
+        put!(page, "driver      CUDA {}", found.driver);
         put!(page, "NVRTC       {}", library(&found.nvrtc));
         put!(page, "cuBLASLt    {}", library(&found.blas));
         for (device, compiled) in found.devices.iter().zip(compiled) {
@@ -144,10 +140,10 @@ mod cuda {
         };
         let devices: Vec<Value> = found.devices.iter().zip(compiled).map(device).collect();
         json!({
-            "driver": shown(found.driver),
-            "nvrtc": found.nvrtc.clone().ok().map(shown),
+            "driver": found.driver.to_string(),
+            "nvrtc": found.nvrtc.as_ref().ok().map(Version::to_string),
             "nvrtc_lacks": found.nvrtc.as_ref().err(),
-            "cublaslt": found.blas.clone().ok().map(shown),
+            "cublaslt": found.blas.as_ref().ok().map(Version::to_string),
             "cublaslt_lacks": found.blas.as_ref().err(),
             "devices": devices,
             "lacks": Value::Null,

@@ -3,11 +3,26 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{Actor, Clock, Place};
+use super::actors::{Actor, Clock, Place};
 use crate::access::{Access, Mode, Touched};
 
-/// An access: its actor, the actor's time, and its place in the source.
-pub(super) type By = (Actor, u64, Place);
+/// Who accessed, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct By {
+    pub(super) actor: Actor,
+    /// The actor's time.
+    pub(super) time: u64,
+    /// Where the operation was submitted.
+    pub(super) place: Place,
+}
+
+/// An earlier access that conflicts with another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Conflict {
+    pub(super) earlier: Place,
+    /// A byte that both touch.
+    pub(super) byte: usize,
+}
 
 /// Last accesses to some bytes.
 #[derive(Clone, Debug, Default)]
@@ -33,13 +48,13 @@ impl Cells {
     }
 
     /// Records an access. Fails if its actor, which knows `clock`, doesn't know of an earlier
-    /// conflicting one; returns that one's place and a common byte.
+    /// conflicting one.
     pub(super) fn access(
         &mut self,
         access: &Access,
         by: By,
         clock: &Clock,
-    ) -> Result<(), (Place, usize)> {
+    ) -> Result<(), Conflict> {
         let mode = access.mode;
         match &access.touched {
             Touched::All => self.touch(0..access.bytes, mode, by, clock),
@@ -57,14 +72,14 @@ impl Cells {
         mode: Mode,
         by: By,
         clock: &Clock,
-    ) -> Result<(), (Place, usize)> {
+    ) -> Result<(), Conflict> {
         if range.is_empty() {
             return Ok(());
         }
         self.cut(range.start);
         self.cut(range.end);
         for (start, cell) in self.cells.range_mut(range) {
-            cell.meet(mode, by, clock).map_err(|earlier| (earlier, *start))?;
+            cell.meet(mode, by, clock).map_err(|earlier| Conflict { earlier, byte: *start })?;
         }
         Ok(())
     }
@@ -83,26 +98,26 @@ impl Cells {
 
 impl Cell {
     fn meet(&mut self, mode: Mode, by: By, clock: &Clock) -> Result<(), Place> {
-        let (actor, ..) = by;
-        let unknown = |(earlier, time, _): &By| *earlier != actor && clock.of(*earlier) < *time;
+        let actor = by.actor;
+        let unknown = |of: &By| of.actor != actor && clock.of(of.actor) < of.time;
         let write = self.writes.iter().find(|(by, of)| mode.conflicts(*of) && unknown(by));
         if let Some((earlier, _)) = write {
-            return Err(earlier.2);
+            return Err(earlier.place);
         }
         if mode == Mode::Read {
-            self.reads.retain(|(earlier, ..)| *earlier != actor);
+            self.reads.retain(|earlier| earlier.actor != actor);
             // Most bytes are read by one stream, and a doubling list would take four times as much.
             self.reads.reserve_exact(1);
             self.reads.push(by);
             return Ok(());
         }
         if let Some(earlier) = self.reads.iter().find(|read| unknown(read)) {
-            return Err(earlier.2);
+            return Err(earlier.place);
         }
         self.reads.clear();
         // Atomic changes coexist with those of other actors; a write is after all of them.
-        let stays = |((earlier, ..), of): &(By, Mode)| {
-            mode == Mode::Atomic && *of == Mode::Atomic && *earlier != actor
+        let stays = |(earlier, of): &(By, Mode)| {
+            mode == Mode::Atomic && *of == Mode::Atomic && earlier.actor != actor
         };
         self.writes.retain(stays);
         self.writes.reserve_exact(1);

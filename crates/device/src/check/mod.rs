@@ -14,80 +14,24 @@
 //!   operation is assumed to touch what its arguments specify.
 //! - **Cost.** A tree search for each row that an operation touches.
 
+mod actors;
 mod cells;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use self::cells::Cells;
+pub(crate) use self::actors::{Actor, Clock, Place};
+use self::cells::{By, Cells, Conflict};
 use crate::access::{Access, Touched};
-use crate::driver::Keeps;
-use crate::memory::Region;
 use crate::{Error, Result};
-
-/// The host or a stream, which access memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Actor(pub(crate) u32);
-
-impl Actor {
-    pub(crate) const HOST: Self = Self(0);
-}
-
-/// Time up to which the owner knows each actor. // (actors)
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Clock(Vec<u64>);
-
-impl Clock {
-    pub(crate) fn of(&self, actor: Actor) -> u64 {
-        self.0.get(actor.0 as usize).copied().unwrap_or(0)
-    }
-
-    fn learn(&mut self, other: &Self) {
-        let len = self.0.len().max(other.0.len());
-        self.0.resize(len, 0);
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = (*own).max(*other));
-    }
-
-    fn tick(&mut self, actor: Actor) -> u64 {
-        let index = actor.0 as usize;
-        self.0.resize(self.0.len().max(index + 1), 0);
-        self.0[index] += 1;
-        self.0[index]
-    }
-}
-
-/// Where an operation was submitted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) what: &'static str,
-    pub(crate) stream: &'static str,
-    pub(crate) at: &'static Location<'static>,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, stream, at } = self;
-        write!(f, "'{what}' of '{stream}' at {}:{}", at.file(), at.line())
-    }
-}
 
 /// Two unordered accesses.
 #[derive(Debug)]
 pub(crate) struct Clash {
     pub(crate) earlier: Place,
-    region: u64,
-    byte: usize,
-}
-
-impl Clash {
-    /// The memory that both touch.
-    pub(crate) fn region(&self, keeps: &Keeps) -> String {
-        let mut regions = keeps.iter().filter_map(|kept| kept.downcast_ref::<Region>());
-        let what = regions.find(|region| region.id == self.region).map(|region| region.what);
-        format!("byte {} of {}", self.byte, what.unwrap_or("memory"))
-    }
+    pub(crate) region: u64,
+    pub(crate) byte: usize,
 }
 
 #[derive(Debug, Default)]
@@ -134,7 +78,8 @@ impl Checker {
         for access in accesses {
             let cells =
                 state.regions.entry(access.region).or_insert_with(|| Cells::new(access.bytes));
-            cells.access(access, (actor, time, place), clock).map_err(|(earlier, byte)| Clash {
+            let by = By { actor, time, place };
+            cells.access(access, by, clock).map_err(|Conflict { earlier, byte }| Clash {
                 earlier,
                 region: access.region,
                 byte,

@@ -1,8 +1,8 @@
 //! Offers of NVIDIA's devices, chosen explicitly or automatically.
 
-use super::{Offer, Wanted, said};
-use crate::Device;
+use super::offer::{Offer, Wanted, said};
 use crate::cuda::{self, Found, FoundDevice, Settings};
+use crate::device::Device;
 
 fn offer(devices: &[&FoundDevice]) -> Offer {
     // Libraries and other processes need memory, too.

@@ -1,7 +1,7 @@
 //! Copies, fills, and the memory that they use.
 
-use super::{contents, drawn, filled};
-use crate::Device;
+use super::support::{contents, drawn, filled};
+use crate::device::Device;
 
 /// Sizes at which copies may fail.
 const SIZES: [usize; 9] = [0, 1, 3, 255, 256, 257, 4096, 1_000_003, 8 << 20];
@@ -19,14 +19,14 @@ pub(super) fn sizes_and_offsets(device: &Device) {
     let mut wanted = vec![0; 6000];
     for (from, len, to) in [(0, 1, 1), (1, 2, 7), (255, 258, 511), (4999, 1, 5999), (13, 1000, 77)]
     {
-        stream.down((&buffer, from..from + len), (&host, to)).unwrap();
+        stream.down(&buffer, from..from + len, &host, to).unwrap();
         wanted[to..to + len].copy_from_slice(&values[from..from + len]);
     }
     stream.finish().unwrap();
     assert_eq!(host.read(6000).unwrap(), wanted, "parts come down where they belong");
     let mut wanted = values;
     for (from, len, to) in [(5999, 1, 0), (511, 300, 1), (0, 600, 4400)] {
-        stream.up((&host, from..from + len), (&buffer, to)).unwrap();
+        stream.up(&host, from..from + len, &buffer, to).unwrap();
         let part = &host.read(6000).unwrap()[from..from + len];
         wanted[to..to + len].copy_from_slice(part);
     }
@@ -79,8 +79,8 @@ pub(super) fn memory_lives_as_long_as_operations(device: &Device) {
             let on_the_way = device.buffer::<u8>(len, "what is dropped").unwrap();
             let mut host = device.pinned::<u8>(len, "what is dropped, too").unwrap();
             host.write(len).unwrap().copy_from_slice(&values);
-            stream.up((&host, 0..len), (&on_the_way, 0)).unwrap();
-            stream.across((&on_the_way, 0..len), (&target, 0)).unwrap();
+            stream.up(&host, 0..len, &on_the_way, 0).unwrap();
+            stream.across(&on_the_way, 0..len, &target, 0).unwrap();
         }
         let mut other = device.pinned::<u8>(len, "another").unwrap();
         other.write(len).unwrap().fill(0xee);
@@ -98,7 +98,7 @@ pub(super) fn across(from: &Device, to: &Device) {
         let source = filled(from, &there, &values);
         let target = to.buffer::<u8>(len + 3, "target").unwrap();
         here.clear(&target, 0..len + 3).unwrap();
-        here.across((&source, 7..7 + len), (&target, 2)).unwrap();
+        here.across(&source, 7..7 + len, &target, 2).unwrap();
         let wanted = [&[0, 0], &values[7..7 + len], &[0]].concat();
         // The source is dropped before anyone waited.
         drop(source);

@@ -1,7 +1,8 @@
 //! Order within a stream, between streams, and with the host.
 
-use super::{contents, drawn, filled};
-use crate::{Device, STREAM_OPERATIONS_MAX};
+use super::support::{contents, drawn, filled};
+use crate::device::Device;
+use crate::driver::STREAM_OPERATIONS_MAX;
 
 const LEN: usize = 100_000;
 
@@ -12,9 +13,9 @@ pub(super) fn a_stream_keeps_its_order(device: &Device) {
     let b = device.buffer::<u8>(LEN, "b").unwrap();
     for round in 0..20 {
         stream.clear(&b, 0..LEN).unwrap();
-        stream.across((&a, 0..LEN), (&b, 0)).unwrap();
+        stream.across(&a, 0..LEN, &b, 0).unwrap();
         stream.clear(&a, 0..LEN).unwrap();
-        stream.across((&b, 0..LEN), (&a, 0)).unwrap();
+        stream.across(&b, 0..LEN, &a, 0).unwrap();
         stream.clear(&a, round..round + 1).unwrap();
     }
     let wanted = [vec![0; 20], values[20..].to_vec()].concat();
@@ -29,12 +30,12 @@ pub(super) fn streams_meet_at_events(device: &Device) {
     let values = drawn(LEN, 2);
     let first = filled(device, &streams[0], &values);
     let rest = names.map(|_| device.buffer::<u8>(LEN, "ring").unwrap());
-    streams[0].across((&first, 0..LEN), (&rest[0], 0)).unwrap();
+    streams[0].across(&first, 0..LEN, &rest[0], 0).unwrap();
     for round in 0..30 {
         let (from, to) = (round % 3, (round + 1) % 3);
         streams[from].record(&events[from]).unwrap();
         streams[to].wait(&events[from]).unwrap();
-        streams[to].across((&rest[from], 0..LEN), (&rest[to], 0)).unwrap();
+        streams[to].across(&rest[from], 0..LEN, &rest[to], 0).unwrap();
         streams[to].clear(&rest[from], 0..LEN).unwrap();
         streams[to].clear(&rest[to], round..round + 1).unwrap();
     }
@@ -51,11 +52,11 @@ pub(super) fn an_event_stands_for_its_last_record(device: &Device) {
     let [a, b] = ["a", "b"].map(|name| device.buffer::<u8>(LEN, name).unwrap());
     let mut host = device.pinned::<u8>(LEN, "host").unwrap();
     for round in 0..10 {
-        one.across((&source, 0..LEN), (&a, 0)).unwrap();
+        one.across(&source, 0..LEN, &a, 0).unwrap();
         one.record(&event).unwrap();
         other.wait(&event).unwrap();
         // If the wait above were for this recording, this would never end.
-        other.down((&a, 0..LEN), (&host, 0)).unwrap();
+        other.down(&a, 0..LEN, &host, 0).unwrap();
         other.record(&done).unwrap();
         one.wait(&done).unwrap();
         one.clear(&b, 0..LEN).unwrap();
@@ -77,11 +78,11 @@ pub(super) fn devices_meet_at_events(from: &Device, to: &Device) {
     for round in 0..5 {
         values.write(LEN).unwrap().copy_from_slice(&drawn(LEN, round));
         there.wait(&taken).unwrap();
-        there.up((&values, 0..LEN), (&source, 0)).unwrap();
+        there.up(&values, 0..LEN, &source, 0).unwrap();
         there.record(&sent).unwrap();
         here.wait(&sent).unwrap();
-        here.across((&source, 0..LEN), (&target, 0)).unwrap();
-        here.down((&target, 0..LEN), (&came, 0)).unwrap();
+        here.across(&source, 0..LEN, &target, 0).unwrap();
+        here.down(&target, 0..LEN, &came, 0).unwrap();
         here.record(&taken).unwrap();
         // This is the only wait for the other device.
         taken.wait().unwrap();
@@ -105,7 +106,7 @@ pub(super) fn an_event_comes_to_be_over(device: &Device) {
     let mut host = device.pinned::<u8>(LEN, "asked").unwrap();
     for round in 0..10 {
         stream.clear(&buffer, 0..LEN).unwrap();
-        stream.down((&buffer, 0..LEN), (&host, 0)).unwrap();
+        stream.down(&buffer, 0..LEN, &host, 0).unwrap();
         stream.record(&event).unwrap();
         while !event.is_over().unwrap() {
             std::thread::yield_now();
@@ -127,7 +128,7 @@ pub(super) fn what_an_event_covers_is_free(device: &Device) {
             if let Some(before) = index.checked_sub(1) {
                 stream.wait(&events[before]).unwrap();
             }
-            stream.up((&hosts[index], 0..LEN), (&buffer, 0)).unwrap();
+            stream.up(&hosts[index], 0..LEN, &buffer, 0).unwrap();
             stream.record(&events[index]).unwrap();
         }
         events[2].wait().unwrap();
@@ -143,7 +144,7 @@ pub(super) fn streams_hold_more_than_they_have_room_for(device: &Device) {
     let buffer = device.buffer::<u8>(count, "full").unwrap();
     let event = device.event().unwrap();
     for at in 0..count {
-        stream.across((&source, at..at + 1), (&buffer, count - 1 - at)).unwrap();
+        stream.across(&source, at..at + 1, &buffer, count - 1 - at).unwrap();
         if at % 100 == 0 {
             stream.record(&event).unwrap();
         }

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use stepwell_base::random;
 use stepwell_kernels::{NONE, named};
 
-use super::{contents, drawn, filled};
-use crate::{Arg, Device, Stream};
+use super::support::{contents, drawn, filled};
+use crate::device::Device;
+use crate::launch::Arg;
+use crate::stream::Stream;
 
 /// Number of words that a block of `scan_tiles` sums.
 const TILE: usize = 2048;

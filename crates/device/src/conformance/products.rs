@@ -1,8 +1,10 @@
 //! Products compared to a plain loop. Operands are whole numbers small enough that every precision
 //! is exact and the order of sums doesn't matter.
 
-use super::{contents, filled};
-use crate::{Device, Layout, PlainProducts, Precision, Product, Products, Shape, Stream};
+use super::support::{contents, filled};
+use crate::device::Device;
+use crate::product::{Layout, PlainProducts, Precision, Product, Products, Shape};
+use crate::stream::Stream;
 
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::Tf32, Precision::Bf16];
 
@@ -15,14 +17,14 @@ fn shape(batches: usize, rows: usize, columns: usize, depth: usize) -> Shape {
 }
 
 /// Compares a product on the device to the host's, with `before` elements before each matrix.
-fn compare((device, stream): (&Device, &Stream), product: &Product, before: usize) {
+fn compare(device: &Device, stream: &Stream, product: &Product, before: usize) {
     let [left, right, into] = product.spans();
     let [left, right] = [(left, 1), (right, 2)].map(|(len, seed)| numbers(len + before, seed));
     let mut wanted = numbers(into + before + 1, 3);
     let [left_there, right_there, into_there] =
         [&left, &right, &wanted].map(|values| filled(device, stream, values));
-    let operands = ((&left_there, before), (&right_there, before));
-    let give = || stream.product(product, operands, (&into_there, before));
+    let (left_at, right_at) = ((&left_there, before), (&right_there, before));
+    let give = || stream.product(product, left_at, right_at, (&into_there, before));
     match before {
         0 => give().unwrap(),
         // Captured, the result is the same.
@@ -43,7 +45,6 @@ pub(super) fn all(device: &Device) {
 
 fn shapes_and_layouts(device: &Device) {
     let stream = device.stream("products").unwrap();
-    let on = (device, &stream);
     let shapes = [
         shape(1, 1, 1, 1),
         shape(1, 3, 5, 7),
@@ -60,10 +61,10 @@ fn shapes_and_layouts(device: &Device) {
         let (left, right) = (plain.left_transposed(), plain.right_transposed());
         for product in [plain, left, right, left.right_transposed()] {
             for precision in PRECISIONS {
-                compare(on, &Product { precision, ..product }, 0);
-                compare(on, &Product { precision, adds: true, ..product }, 0);
+                compare(device, &stream, &Product { precision, ..product }, 0);
+                compare(device, &stream, &Product { precision, adds: true, ..product }, 0);
             }
-            compare(on, &product, 5);
+            compare(device, &stream, &product, 5);
         }
     }
     let within = |row_stride, batch_stride| Layout { row_stride, batch_stride, transposed: false };
@@ -73,10 +74,10 @@ fn shapes_and_layouts(device: &Device) {
         into: within(9, 100),
         ..Product::of(shape(2, 8, 6, 10))
     };
-    compare(on, &gaps, 0);
-    compare(on, &Product { adds: true, ..gaps }, 3);
+    compare(device, &stream, &gaps, 0);
+    compare(device, &stream, &Product { adds: true, ..gaps }, 3);
     let turned = Product { left: Layout { transposed: true, ..gaps.left }, ..gaps };
-    compare(on, &turned, 0);
+    compare(device, &stream, &turned, 0);
 }
 
 /// The same product always gives the same bits, whatever its numbers are.
@@ -92,7 +93,7 @@ fn repeated(device: &Device) {
         let there = [&left, &right].map(|values| filled(device, &stream, values));
         let result = || {
             let target = device.buffer::<f32>(into, "result").unwrap();
-            stream.product(&product, ((&there[0], 0), (&there[1], 0)), (&target, 0)).unwrap();
+            stream.product(&product, (&there[0], 0), (&there[1], 0), (&target, 0)).unwrap();
             contents(device, &stream, &target)
         };
         let first = result();
@@ -132,8 +133,8 @@ fn as_many_at_once_as_one_likes(device: &Device) {
                         let some = Product { shape: Shape { batches, ..product.shape }, ..product };
                         let [of_left, of_right, of_into] = [some.left, some.right, some.into]
                             .map(|layout| first * layout.batch_stride);
-                        let operands = ((&left, of_left), (&right, of_right));
-                        stream.product(&some, operands, (&target, of_into)).unwrap();
+                        let (left, right) = ((&left, of_left), (&right, of_right));
+                        stream.product(&some, left, right, (&target, of_into)).unwrap();
                     }
                     contents(device, &stream, &target)
                 };

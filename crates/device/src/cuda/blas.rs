@@ -26,7 +26,8 @@ use cudarc::cublaslt::sys::{
 use libloading::os::unix;
 
 use super::calls::{Handle, Stream};
-use crate::{Layout, Precision, Product};
+use super::version::Version;
+use crate::product::{Layout, Precision, Product};
 
 /// Environment variable with the path of the library or its folder.
 const VARIABLE: &str = "STEPWELL_CUBLASLT";
@@ -95,12 +96,12 @@ fn open(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Version of the library, if available: major, minor.
-pub(super) fn version() -> Result<(u32, u32), String> {
+/// Version of the library, if available.
+pub(super) fn version() -> Result<Version, String> {
     find()?;
     // SAFETY: has no arguments.
     let version = unsafe { sys::cublasLtGetVersion() } as u32;
-    Ok((version / 10_000, version % 10_000 / 100))
+    Ok(Version { major: version / 10_000, minor: version % 10_000 / 100 })
 }
 
 /// A product, and the alignments of its addresses: left, right, result.
@@ -283,16 +284,17 @@ fn described(product: &Product) -> Result<Described<sys::cublasLtMatmulDescOpaqu
 fn layouts(product: &Product, batches: usize) -> Result<Layouts, String> {
     let shape = product.shape;
     Ok([
-        layout(&product.right, (shape.depth, shape.columns), batches)?,
-        layout(&product.left, (shape.rows, shape.depth), batches)?,
-        layout(&product.into, (shape.rows, shape.columns), batches)?,
+        layout(&product.right, shape.depth, shape.columns, batches)?,
+        layout(&product.left, shape.rows, shape.depth, batches)?,
+        layout(&product.into, shape.rows, shape.columns, batches)?,
     ])
 }
 
 /// Layout of matrices of `rows` and `columns`, read as column-major.
 fn layout(
     layout: &Layout,
-    (rows, columns): (usize, usize),
+    rows: usize,
+    columns: usize,
     batches: usize,
 ) -> Result<Described<sys::cublasLtMatrixLayoutOpaque_t>, String> {
     let (rows, columns) = if layout.transposed { (columns, rows) } else { (rows, columns) };

@@ -9,6 +9,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
+use super::version::Version;
+
 pub(crate) use sys::{CUcontext, CUevent, CUfunction, CUmodule, CUstream};
 
 /// A failed call.
@@ -89,12 +91,12 @@ fn written<T>(name: &'static str, before: T, call: impl FnOnce(*mut T) -> CUresu
     Ok(value)
 }
 
-/// Version of CUDA that the driver supports: major, minor.
-pub(crate) fn driver_version() -> Called<(u32, u32)> {
+/// Version of CUDA that the driver supports.
+pub(crate) fn driver_version() -> Called<Version> {
     // SAFETY: the target is valid.
     let version =
         written("cuDriverGetVersion", 0, |to| unsafe { sys::cuDriverGetVersion(to) })? as u32;
-    Ok((version / 1000, version % 1000 / 10))
+    Ok(Version { major: version / 1000, minor: version % 1000 / 10 })
 }
 
 pub(crate) fn device_count() -> Called<usize> {

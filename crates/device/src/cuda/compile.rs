@@ -13,6 +13,7 @@ use stepwell_kernels as kernels;
 
 use super::cache;
 use super::nvrtc::{Kind, Nvrtc};
+use super::version::Version;
 
 pub use super::nvrtc::VARIABLE;
 
@@ -65,8 +66,8 @@ impl Compiler {
         Ok(Self { nvrtc, architectures, cache })
     }
 
-    /// Version: major, minor.
-    pub fn version(&self) -> (u32, u32) {
+    /// Version of the compiler.
+    pub fn version(&self) -> Version {
         self.nvrtc.version()
     }
 
@@ -85,9 +86,9 @@ impl Compiler {
         }
         let below = self.architectures.iter().rfind(|known| **known < architecture);
         below.map(|known| Target::Ptx(*known)).ok_or_else(|| {
-            let (major, minor) = self.version();
+            let version = self.version();
             format!(
-                "NVRTC {major}.{minor} does not compile for sm_{architecture}, only from sm_{} on",
+                "NVRTC {version} does not compile for sm_{architecture}, only from sm_{} on",
                 self.architectures[0]
             )
         })
@@ -118,7 +119,7 @@ impl Compiler {
         if let Some(image) = self.cache.as_ref().and_then(|folder| cache::read(folder, digest)) {
             return Ok(image);
         }
-        let image = self.nvrtc.compile((name, text), &options, kind)?;
+        let image = self.nvrtc.compile(name, text, &options, kind)?;
         if let Some(folder) = &self.cache {
             cache::write(folder, digest, &image);
         }
@@ -127,10 +128,10 @@ impl Compiler {
 
     /// Digest of all inputs of an image.
     fn digest(&self, text: &str, options: &[String]) -> u128 {
-        let (major, minor) = self.version();
+        let version = self.version();
         let mut digest = Digest128::new();
         let options = options.join("\0");
-        for part in [&format!("NVRTC {major}.{minor}"), &options, text] {
+        for part in [&format!("NVRTC {version}"), &options, text] {
             digest.update(&(part.len() as u64).to_le_bytes());
             digest.update(part.as_bytes());
         }

@@ -20,8 +20,9 @@ use super::graphs;
 use super::held::Lines;
 use super::queue::{Moment, Queue};
 use super::streams;
+use crate::driver::About;
 use crate::driver::{Driver, Keeps, Operation, What};
-use crate::{About, Error, Result};
+use crate::{Error, Result};
 
 /// State shared by the devices of a process.
 #[derive(Debug)]
@@ -110,7 +111,8 @@ impl OneDevice {
     pub(super) fn new(
         about: About,
         machine: &Arc<Machine>,
-        (context, target): (Context, Target),
+        context: Context,
+        target: Target,
     ) -> Self {
         Self {
             about,
@@ -212,7 +214,7 @@ impl OneDevice {
                 let there = contexts.find(|(number, ..)| *number == from_device);
                 let lacks = || Refused::Said("copy", format!("there is no cuda:{from_device}"));
                 let (_, _, there) = there.ok_or_else(lacks)?;
-                streams::across((from, *there), (to, self.context), bytes, stream)?;
+                streams::across(from, *there, to, self.context, bytes, stream)?;
             }
             What::Fill { to, bytes, with } => streams::fill(to, with, bytes, stream)?,
             What::Product { ref product, left, right, into, workspace } => {
@@ -232,13 +234,12 @@ impl OneDevice {
         };
         let function = self.function(kernel).map_err(Refused::Is)?;
         let mut values: Vec<u64> = values.iter().map(|value| value.bits()).collect();
-        let shape = (*blocks, *threads, *shared_bytes);
-        streams::launch(function, shape, &mut values, stream).map_err(|fault| {
-            match fault.is_final() {
+        streams::launch(function, *blocks, *threads, *shared_bytes, &mut values, stream).map_err(
+            |fault| match fault.is_final() {
                 true => Refused::Called(fault),
                 false => Refused::Is(self.kernel_failed(kernel.name, fault.why())),
-            }
-        })
+            },
+        )
     }
 
     fn refused(&self, refused: Refused) -> Error {

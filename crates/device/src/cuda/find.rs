@@ -13,12 +13,14 @@ use super::calls::{self, Called, Context, Fault};
 use super::compile::{Compiler, Target};
 use super::driver::{Machine, OneDevice};
 use super::library::{self, Lacks};
+use super::version::Version;
 use crate::check::Checker;
-use crate::{About, Device};
+use crate::device::Device;
+use crate::driver::About;
 
 /// The oldest supported CUDA version of drivers: the first whose images run on every later driver
 /// of the same major version.
-const DRIVER_MIN: (u32, u32) = (12, 0);
+const DRIVER_MIN: Version = Version { major: 12, minor: 0 };
 
 /// File that every program using a device opens.
 const CONTROL: &str = "/dev/nvidiactl";
@@ -57,11 +59,11 @@ impl Default for Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Version of CUDA that the driver supports: major, minor.
-    pub driver: (u32, u32),
+    pub driver: Version,
     /// Version of NVRTC, or what is missing.
-    pub nvrtc: Result<(u32, u32), String>,
+    pub nvrtc: Result<Version, String>,
     /// Version of cuBLASLt, or what is missing.
-    pub blas: Result<(u32, u32), String>,
+    pub blas: Result<Version, String>,
     /// The devices.
     pub devices: Vec<FoundDevice>,
 }
@@ -111,7 +113,7 @@ pub fn look_for_any() -> Result<Option<Found>, String> {
 }
 
 /// The devices with these numbers, which a driver of this version supports.
-fn listed(driver: (u32, u32), numbers: &[usize]) -> Result<Found, String> {
+fn listed(driver: Version, numbers: &[usize]) -> Result<Found, String> {
     let compiler = compiler(driver);
     let all = library_devices().map_err(said)?;
     let seen = |number| seen(number, &all, compiler.as_ref());
@@ -124,7 +126,7 @@ fn listed(driver: (u32, u32), numbers: &[usize]) -> Result<Found, String> {
 ///
 /// # Errors
 /// One line about what is missing.
-pub fn blas_version() -> Result<(u32, u32), String> {
+pub fn blas_version() -> Result<Version, String> {
     blas::version()
 }
 
@@ -210,8 +212,8 @@ pub fn find(settings: &Settings) -> Result<Vec<Device>, String> {
     let machine = Arc::new(Machine::new(std::mem::take(&mut retained.0), compiler));
     let checker = settings.check_order.then(|| Arc::new(Checker::new()));
     let device = |(about, context, target, bytes): (About, Context, Target, u64)| {
-        let driver = OneDevice::new(about, &machine, (context, target));
-        Device::new(Arc::new(driver), (bytes, settings.pinned_bytes), checker.clone())
+        let driver = OneDevice::new(about, &machine, context, target);
+        Device::new(Arc::new(driver), bytes, settings.pinned_bytes, checker.clone())
     };
     Ok(found.into_iter().map(device).collect())
 }
@@ -227,13 +229,14 @@ impl Drop for Retained {
 }
 
 /// Initializes the library and returns the driver's version.
-fn begin() -> Result<(u32, u32), Lacks> {
+fn begin() -> Result<Version, Lacks> {
     library::look()?;
     calls::begin().map_err(no_device)?;
     let version = calls::driver_version().map_err(no_device)?;
     if version < DRIVER_MIN {
-        let (is, wanted) = (shown(version), shown(DRIVER_MIN));
-        let why = format!("the NVIDIA driver is for CUDA {is}, too old: install one for {wanted}");
+        let why = format!(
+            "the NVIDIA driver is for CUDA {version}, too old: install one for {DRIVER_MIN}"
+        );
         return Err(Lacks::Fault(why));
     }
     match calls::device_count().map_err(no_device)? {
@@ -267,21 +270,17 @@ fn no_device(fault: Fault) -> Lacks {
 }
 
 /// The compiler, if its output runs on this driver.
-fn compiler(driver: (u32, u32)) -> Result<Compiler, String> {
+fn compiler(driver: Version) -> Result<Compiler, String> {
     let compiler = Compiler::find()?;
-    if compiler.version().0 > driver.0 {
-        let (is, of) = (shown(driver), shown(compiler.version()));
+    if compiler.version().major > driver.major {
         return Err(format!(
-            "the NVIDIA driver is for CUDA {is}, too old for NVRTC {of}: install a newer driver, \
-             or the NVRTC of CUDA {}",
-            driver.0
+            "the NVIDIA driver is for CUDA {driver}, too old for NVRTC {}: install a newer \
+             driver, or the NVRTC of CUDA {}",
+            compiler.version(),
+            driver.major
         ));
     }
     Ok(compiler)
-}
-
-fn shown((major, minor): (u32, u32)) -> String {
-    format!("{major}.{minor}")
 }
 
 /// The library's handles of all devices.

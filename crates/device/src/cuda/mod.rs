@@ -26,5 +26,7 @@ mod library;
 mod nvrtc;
 mod queue;
 mod streams;
+mod version;
 
 pub use find::{Found, FoundDevice, Settings, blas_version, find, look, look_at, look_for_any};
+pub use version::Version;

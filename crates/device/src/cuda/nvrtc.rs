@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
+use super::version::Version;
+
 /// Environment variable with the path of the library or its folder.
 pub const VARIABLE: &str = "STEPWELL_NVRTC";
 
@@ -33,7 +35,7 @@ type OfProgram<T> = unsafe extern "C" fn(Program, *mut T) -> Code;
 #[derive(Debug)]
 pub(crate) struct Nvrtc {
     calls: Calls,
-    version: (u32, u32),
+    version: Version,
     /// Keeps the functions loaded.
     _library: Library,
 }
@@ -100,11 +102,12 @@ impl Nvrtc {
         // SAFETY: both targets are valid; the function is from the library held here.
         let code = unsafe { (calls.version)(&raw mut major, &raw mut minor) };
         calls.check(code, "nvrtcVersion")?;
-        Ok(Self { calls, version: (major as u32, minor as u32), _library: library })
+        let version = Version { major: major as u32, minor: minor as u32 };
+        Ok(Self { calls, version, _library: library })
     }
 
     /// Version of the library.
-    pub(crate) fn version(&self) -> (u32, u32) {
+    pub(crate) fn version(&self) -> Version {
         self.version
     }
 
@@ -129,7 +132,8 @@ impl Nvrtc {
     /// The compiler's message.
     pub(crate) fn compile(
         &self,
-        (name, text): (&str, &str),
+        name: &str,
+        text: &str,
         options: &[String],
         kind: Kind,
     ) -> Result<Vec<u8>, String> {

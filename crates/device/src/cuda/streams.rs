@@ -106,8 +106,10 @@ pub(crate) fn within(from: u64, to: u64, bytes: usize, stream: Stream) -> Called
 
 /// Copies from one device to another, directly if they can access each other.
 pub(crate) fn across(
-    (from, from_context): (u64, Context),
-    (to, to_context): (u64, Context),
+    from: u64,
+    from_context: Context,
+    to: u64,
+    to_context: Context,
     bytes: usize,
     stream: Stream,
 ) -> Called<()> {
@@ -126,7 +128,9 @@ pub(crate) fn fill(to: u64, with: u8, bytes: usize, stream: Stream) -> Called<()
 /// Launches a function; `values` are its arguments, each in the first bytes of a word.
 pub(crate) fn launch(
     function: Function,
-    (blocks, threads, shared_bytes): (u32, u32, u32),
+    blocks: u32,
+    threads: u32,
+    shared_bytes: u32,
     values: &mut [u64],
     stream: Stream,
 ) -> Called<()> {

@@ -8,12 +8,15 @@ use std::thread::JoinHandle;
 use stepwell_base::NO_THREAD;
 
 use super::events::Events;
+use super::memory::{self, Content};
 use super::run::Failed;
 use super::stream::{StreamState, Work};
-use super::{Settings, Time, memory};
+use super::{Settings, Time};
 use crate::check::Checker;
+use crate::device::Device;
+use crate::driver::About;
 use crate::driver::{Driver, Operation, What};
-use crate::{About, Device, Error, Result};
+use crate::{Error, Result};
 
 /// Maximum number of steps made when a caller asks whether an event is over.
 const STEPS_ASKED_MAX: u64 = 4;
@@ -100,7 +103,7 @@ impl Machine {
         let checker = Arc::new(Checker::new());
         let device = |number: usize| {
             let driver = OneDevice { machine: Arc::clone(&inner), number };
-            Device::new(Arc::new(driver), (memory, pinned), Some(Arc::clone(&checker)))
+            Device::new(Arc::new(driver), memory, pinned, Some(Arc::clone(&checker)))
         };
         let devices = (0..inner.devices.len()).map(device).collect();
         Self { inner, devices }
@@ -181,7 +184,7 @@ impl Driver for OneDevice {
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
         self.alive()?;
-        memory::allocate(bytes, false).ok_or_else(|| self.no_memory("allocate"))
+        memory::allocate(bytes, Content::Poison).ok_or_else(|| self.no_memory("allocate"))
     }
 
     fn free(&self, address: u64, bytes: usize) {
@@ -190,7 +193,7 @@ impl Driver for OneDevice {
 
     fn allocate_pinned(&self, bytes: usize) -> Result<u64> {
         self.alive()?;
-        memory::allocate(bytes, true).ok_or_else(|| self.no_memory("allocate_pinned"))
+        memory::allocate(bytes, Content::Zeros).ok_or_else(|| self.no_memory("allocate_pinned"))
     }
 
     fn free_pinned(&self, address: u64, bytes: usize) {

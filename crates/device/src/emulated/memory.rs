@@ -20,11 +20,23 @@ fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(guarded, GUARD_BYTES).ok()
 }
 
-/// Allocates memory filled with poison or zeros; `None` if out of memory.
-pub(super) fn allocate(bytes: usize, zeros: bool) -> Option<u64> {
+/// Content of allocated memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// [`FRESH`], as after an allocation without a fill on a GPU.
+    Poison,
+    /// Zero bytes.
+    Zeros,
+}
+
+/// Allocates memory; `None` if there is none.
+pub(super) fn allocate(bytes: usize, content: Content) -> Option<u64> {
     let layout = layout(bytes)?;
     // SAFETY: the layout is not empty.
-    let memory = if zeros { unsafe { alloc_zeroed(layout) } } else { unsafe { alloc(layout) } };
+    let memory = match content {
+        Content::Poison => unsafe { alloc(layout) },
+        Content::Zeros => unsafe { alloc_zeroed(layout) },
+    };
     if memory.is_null() {
         return None;
     }
@@ -32,7 +44,7 @@ pub(super) fn allocate(bytes: usize, zeros: bool) -> Option<u64> {
     let address = memory as u64 + guard;
     fill(memory as u64, GUARD_BYTES, GUARD);
     fill(address + own as u64, GUARD_BYTES, GUARD);
-    if !zeros {
+    if content == Content::Poison {
         fill(address, own, FRESH);
     }
     Some(address)
@@ -92,12 +104,12 @@ mod tests {
 
     #[test]
     fn what_is_written_beyond_a_piece_is_found() {
-        for zeros in [false, true] {
+        for content in [Content::Poison, Content::Zeros] {
             for bytes in [0, 1, 100, 256, 5000] {
-                free(allocate(bytes, zeros).unwrap(), bytes);
+                free(allocate(bytes, content).unwrap(), bytes);
                 let beyond = [-1, bytes.max(1) as i64];
                 for at in beyond {
-                    let address = allocate(bytes, zeros).unwrap();
+                    let address = allocate(bytes, content).unwrap();
                     fill(address.wrapping_add_signed(at), 1, 7);
                     let found = std::panic::catch_unwind(|| free(address, bytes));
                     assert!(found.is_err(), "{at} of {bytes}");

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::machine::Machine;
-use crate::{PlainProducts, Products};
+use crate::product::{PlainProducts, Products};
 
 /// What processes the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

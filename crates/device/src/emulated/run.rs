@@ -8,8 +8,8 @@ use std::time::Duration;
 use stepwell_kernels::host::{self, Launch, Schedule};
 
 use super::{Rate, memory};
-use crate::Products;
 use crate::driver::{Value, What};
+use crate::product::Products;
 
 /// A failed operation: the kernel, and its message.
 pub(super) type Failed = (&'static str, String);

@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::process::Command;
 
 use libloading::{Library, Symbol};
-use stepwell_device::cuda::{self, Settings};
+use stepwell_device::cuda::{self, Settings, Version};
 use stepwell_device::{Choice, Device, Error, conformance};
 use stepwell_kernels::host::{self, Launch, Schedule};
 
@@ -130,7 +130,8 @@ fn it_conforms() {
 fn what_is_there_is_listed() {
     within("what_is_there_is_listed", &[], || {
         let found = cuda::look().unwrap();
-        assert_eq!((found.driver, found.nvrtc, found.blas), ((12, 4), Ok((12, 4)), Ok((12, 4))));
+        let version = Version { major: 12, minor: 4 };
+        assert_eq!((found.driver, found.nvrtc, found.blas), (version, Ok(version), Ok(version)));
         let [first, second] = &found.devices[..] else { panic!("{:?}", found.devices) };
         assert_eq!((first.architecture, first.about.model.as_str()), (90, "stand-in"));
         assert_eq!((&first.reaches[..], &second.reaches[..]), (&[1][..], &[0][..]));
@@ -211,7 +212,7 @@ fn a_device_that_is_lost_stays_lost() {
         let (stream, event) = (device.stream("lost").unwrap(), device.event().unwrap());
         let buffer = device.buffer::<u8>(1000, "lost").unwrap();
         let mut host = device.pinned::<u8>(1000, "lost").unwrap();
-        stream.up((&host, 0..1000), (&buffer, 0)).unwrap();
+        stream.up(&host, 0..1000, &buffer, 0).unwrap();
         stream.record(&event).unwrap();
         stand_in.lose(700);
         let wanted = "cuda:0 is lost: an illegal memory access was encountered \

@@ -115,7 +115,7 @@ fn up<T: Pod>(values: &[T], device: &Device, stream: &Stream) -> Buffer<T> {
     if !values.is_empty() {
         let mut staging = device.pinned(values.len(), "an argument").unwrap();
         staging.write(values.len()).unwrap().copy_from_slice(values);
-        stream.up((&staging, 0..values.len()), (&buffer, 0)).unwrap();
+        stream.up(&staging, 0..values.len(), &buffer, 0).unwrap();
     }
     buffer
 }
@@ -125,7 +125,7 @@ fn down<T: Pod>(buffer: &Buffer<T>, values: &mut [T], device: &Device, stream: &
         return;
     }
     let mut staging = device.pinned(values.len(), "a result").unwrap();
-    stream.down((buffer, 0..values.len()), (&staging, 0)).unwrap();
+    stream.down(buffer, 0..values.len(), &staging, 0).unwrap();
     stream.finish().unwrap();
     values.copy_from_slice(staging.read(values.len()).unwrap());
 }

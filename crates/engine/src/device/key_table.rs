@@ -258,7 +258,7 @@ impl Tables {
         let count = counts.iter().sum();
         let places = self.asked_host.write(count)?;
         places.iter_mut().zip(keys).for_each(|(place, key)| *place = key.0);
-        stream.up((&self.asked_host, 0..count), (&self.asked, 0))?;
+        stream.up(&self.asked_host, 0..count, &self.asked, 0)?;
         let mut first = 0;
         for (table, count) in self.of_groups.iter().zip(counts) {
             let range = first..first + count;
@@ -271,7 +271,7 @@ impl Tables {
             stream.launch(named("table_get"), *count, args)?;
             first = range.end;
         }
-        stream.down((&self.counts.device, 0..COUNTS), (&self.counts.host, 0))?;
+        stream.down(&self.counts.device, 0..COUNTS, &self.counts.host, 0)?;
         Ok(2 * count)
     }
 
@@ -340,8 +340,8 @@ impl Moving {
             for (placed, (key, slot)) in self.piece.iter().zip(keys.iter_mut().zip(slots)) {
                 (*key, *slot) = (placed.key.0, placed.slot.0);
             }
-            stream.up((&self.keys_host, 0..count), (&self.keys, 0))?;
-            stream.up((&self.slots_host, leave..count), (&self.slots, leave))?;
+            stream.up(&self.keys_host, 0..count, &self.keys, 0)?;
+            stream.up(&self.slots_host, leave..count, &self.slots, leave)?;
             stream.record(&self.over)?;
             words += 2 * count + (count - leave);
             let leaves = table.with([

@@ -49,7 +49,7 @@ impl PoolBuffers {
         let mut host = device.pinned(words, "columns")?;
         let columns_of = device.buffer(words, "columns")?;
         host.write(words)?.copy_from_slice(&sizes.columns_of);
-        stream.up((&host, 0..words), (&columns_of, 0))?;
+        stream.up(&host, 0..words, &columns_of, 0)?;
         let lanes = |count: usize, what| device.buffer::<f32>(count.max(1), what);
         Ok(Self {
             pools_host: device.pinned(tables, "pooled tables")?,

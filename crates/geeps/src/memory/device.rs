@@ -16,9 +16,10 @@ use std::sync::Arc;
 
 use stepwell_device::{Arg, Buffer, Device, Error as DeviceError, Event, Pinned, Stream};
 
-use super::{Chosen, Moved, host};
-use crate::layout::Index;
-use crate::{Result, Rule, Rules};
+use super::{Moved, host};
+use crate::Result;
+use crate::layout::{Chosen, Index};
+use crate::rules::{Rule, Rules};
 
 /// The most pieces of staging memory of a size.
 pub(crate) const STAGED_MAX: usize = 4;
@@ -172,7 +173,7 @@ impl DeviceMemory {
         let floats = memory.len();
         host::gather(from, chosen, memory.write(floats)?, self.batched);
         self.begin(&self.up, &to.after)?;
-        self.up.up((&memory, 0..floats), (&to.buffer, 0))?;
+        self.up.up(&memory, 0..floats, &to.buffer, 0)?;
         let event = self.end(&self.up)?;
         to.after = vec![Arc::clone(&event)];
         self.kept.push(Staged { memory, event });
@@ -188,8 +189,8 @@ impl DeviceMemory {
         let stream = &self.up;
         self.begin(stream, &from.after)?;
         self.begin(stream, &to.after)?;
-        for (at, place, floats) in pieces(chosen, self.batched) {
-            stream.up((&from.memory, place..place + floats), (&to.buffer, at))?;
+        for Run { at, place, floats } in runs(chosen, self.batched) {
+            stream.up(&from.memory, place..place + floats, &to.buffer, at)?;
         }
         self.used_by(stream, [&mut from.after, &mut to.after])
     }
@@ -203,8 +204,8 @@ impl DeviceMemory {
         let stream = &self.down;
         self.begin(stream, &from.after)?;
         self.begin(stream, &to.after)?;
-        for (at, place, floats) in pieces(chosen, self.batched) {
-            stream.down((&from.buffer, at..at + floats), (&to.memory, place))?;
+        for Run { at, place, floats } in runs(chosen, self.batched) {
+            stream.down(&from.buffer, at..at + floats, &to.memory, place)?;
         }
         self.used_by(stream, [&mut from.after, &mut to.after])
     }
@@ -234,8 +235,8 @@ impl DeviceMemory {
                 stream.launch(stepwell_kernels::named("rows_down"), to.floats(), args)?;
             }
             _ => {
-                for (at, place, floats) in pieces(chosen, self.batched) {
-                    stream.across((&from.buffer, place..place + floats), (&to.buffer, at))?;
+                for Run { at, place, floats } in runs(chosen, self.batched) {
+                    stream.across(&from.buffer, place..place + floats, &to.buffer, at)?;
                 }
             }
         }
@@ -252,8 +253,8 @@ impl DeviceMemory {
         let stream = &self.down;
         self.begin(stream, &from.after)?;
         self.begin(stream, &to.after)?;
-        for (at, place, floats) in pieces(chosen, self.batched) {
-            stream.across((&from.buffer, at..at + floats), (&to.buffer, place))?;
+        for Run { at, place, floats } in runs(chosen, self.batched) {
+            stream.across(&from.buffer, at..at + floats, &to.buffer, place)?;
         }
         self.used_by(stream, [&mut from.after, &mut to.after])
     }
@@ -270,7 +271,7 @@ impl DeviceMemory {
         };
         memory.write(values.len())?.copy_from_slice(values);
         self.begin(&self.refresh, &to.after)?;
-        self.refresh.up((&memory, 0..values.len()), (&to.buffer, at))?;
+        self.refresh.up(&memory, 0..values.len(), &to.buffer, at)?;
         let event = self.end(&self.refresh)?;
         to.after = vec![Arc::clone(&event)];
         self.kept.push(Staged { memory, event });
@@ -283,7 +284,7 @@ impl DeviceMemory {
             Moved::Busy(event) => return Ok(Moved::Busy(event)),
         };
         self.begin(&self.down, &from.after)?;
-        self.down.down((&from.buffer, 0..from.floats()), (&memory, 0))?;
+        self.down.down(&from.buffer, 0..from.floats(), &memory, 0)?;
         let event = self.end(&self.down)?;
         from.after = vec![Arc::clone(&event)];
         self.lent.push(Arc::clone(&event));
@@ -354,7 +355,7 @@ impl DeviceMemory {
         let mut memory = self.device.pinned::<u32>(count, "an index in transit")?;
         memory.write(count)?.copy_from_slice(&index.places);
         let buffer = self.device.buffer::<u32>(count, "indexes")?;
-        self.up.up((&memory, 0..count), (&buffer, 0))?;
+        self.up.up(&memory, 0..count, &buffer, 0)?;
         self.up.finish()?;
         index.on_device = Some(Arc::new(buffer));
         Ok(())
@@ -369,15 +370,24 @@ impl DeviceMemory {
     }
 }
 
-/// Runs of adjacent rows: place in a buffer, place in a store, number of floats. // (runs)
-fn pieces(chosen: Chosen<'_>, batched: bool) -> Vec<(usize, usize, usize)> {
+/// Adjacent rows, in floats.
+struct Run {
+    /// Place in a buffer.
+    at: usize,
+    /// Place in a store.
+    place: usize,
+    floats: usize,
+}
+
+/// The chosen rows, as runs of adjacent ones if `batched`.
+fn runs(chosen: Chosen<'_>, batched: bool) -> Vec<Run> {
     let row = chosen.row_floats();
-    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    let mut runs: Vec<Run> = Vec::new();
     for at in 0..chosen.index.places.len() {
         let place = chosen.index.places[at] as usize * row;
         match runs.last_mut() {
-            Some((_, start, floats)) if batched && *start + *floats == place => *floats += row,
-            _ => runs.push((at * row, place, row)),
+            Some(run) if batched && run.place + run.floats == place => run.floats += row,
+            _ => runs.push(Run { at: at * row, place, floats: row }),
         }
     }
     runs

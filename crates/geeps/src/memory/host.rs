@@ -1,6 +1,6 @@
 //! Copies rows of slices on the host.
 
-use super::Chosen;
+use crate::layout::Chosen;
 
 /// Sets row i of `to` to row `places[i]` of `from`.
 pub(super) fn gather(from: &[f32], chosen: Chosen<'_>, to: &mut [f32], batched: bool) {

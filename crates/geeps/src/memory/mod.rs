@@ -22,8 +22,9 @@ use std::sync::Arc;
 use stepwell_device::Event;
 
 pub(crate) use self::device::{DeviceMemory, DevicePiece, Staged, Swap};
-use crate::layout::{Index, Rows};
-use crate::{Place, Result, Settings};
+use crate::Result;
+use crate::layout::{Chosen, Index};
+use crate::settings::{Place, Settings};
 
 /// An access buffer. // (rows of the access, row_floats)
 #[derive(Debug)]
@@ -64,23 +65,6 @@ pub(crate) enum Moved<T = ()> {
     Now(T),
     /// To be repeated once this is over.
     Busy(Arc<Event>),
-}
-
-/// Rows of a store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Chosen<'a> {
-    pub(crate) index: &'a Index,
-    pub(crate) rows: &'a Rows,
-}
-
-impl Chosen<'_> {
-    fn row_floats(&self) -> usize {
-        self.rows.row_floats
-    }
-
-    fn floats(&self) -> usize {
-        self.index.places.len() * self.row_floats()
-    }
 }
 
 /// Allocates memory and moves its content.

@@ -156,7 +156,7 @@ fn iterated(ranks: usize, iterations: usize) -> Rows {
     for layer in 0..LAYERS {
         for key in (0..16).map(Key) {
             let mut row = vec![0.0; FLOATS];
-            Initial::Uniform { seed: 3, range: 1.0 }.fill((TableId(layer), key), &mut row);
+            Initial::Uniform { seed: 3, range: 1.0 }.fill(TableId(layer), key, &mut row);
             let mut kept = vec![0.0; FLOATS];
             for _ in 0..2 * iterations {
                 kept.iter_mut().zip(&row).for_each(|(kept, value)| *kept += value);

@@ -170,10 +170,10 @@ fn step(
     let places = keys_host.write(count)?.iter_mut().zip(rows);
     places.for_each(|(place, row)| *place = key(*row as usize));
     let (found, asked) = (bench.empty::<u32>(count)?, bench.empty::<u64>(count)?);
-    let up = || Ok(bench.stream.up((&slots_host, 0..count), (&found, 0))?);
+    let up = || Ok(bench.stream.up(&slots_host, 0..count, &found, 0)?);
     figures.slots_seconds = bench.time(up)?;
     figures.table_seconds = bench.time(|| {
-        bench.stream.up((&keys_host, 0..count), (&asked, 0))?;
+        bench.stream.up(&keys_host, 0..count, &asked, 0)?;
         table.get(bench, &asked, &found, count)
     })?;
     same("table_get", &bench.contents(&found, count)?, rows)?;

@@ -118,7 +118,7 @@ impl Bench {
     fn filled<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
         let (mut host, there) = (self.pinned(values.len())?, self.empty(values.len())?);
         host.write(values.len())?.copy_from_slice(values);
-        self.stream.up((&host, 0..values.len()), (&there, 0))?;
+        self.stream.up(&host, 0..values.len(), &there, 0)?;
         self.stream.finish()?;
         Ok(there)
     }
@@ -126,7 +126,7 @@ impl Bench {
     /// Copies the first `len` elements of a buffer from the device.
     fn contents<T: Pod>(&self, there: &Buffer<T>, len: usize) -> Result<Vec<T>> {
         let mut host = self.pinned(len)?;
-        self.stream.down((there, 0..len), (&host, 0))?;
+        self.stream.down(there, 0..len, &host, 0)?;
         self.stream.finish()?;
         Ok(host.read(len)?.to_vec())
     }

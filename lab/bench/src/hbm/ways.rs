@@ -35,7 +35,7 @@ pub(super) fn copy(bench: &Bench) -> Result<f64> {
     let lanes = bench.bytes / 4;
     let values: Vec<u32> = (0..lanes as u32).collect();
     let (from, to) = (bench.filled(&values)?, bench.empty::<u32>(lanes)?);
-    let give = || Ok(bench.stream.across((&from, 0..lanes), (&to, 0))?);
+    let give = || Ok(bench.stream.across(&from, 0..lanes, &to, 0)?);
     give()?;
     same("copy", &bench.contents(&to, lanes)?, &values)?;
     Ok(2.0 * (4 * lanes) as f64 / bench.time(give)?)
@@ -47,8 +47,8 @@ pub(super) fn measure(bench: &Bench, other: Option<&Device>) -> Result<Ways> {
     for bytes in SIZES.into_iter().filter(|bytes| *bytes <= bench.bytes) {
         let (host, there) = (bench.pinned::<u8>(bytes)?, bench.empty::<u8>(bytes)?);
         bench.stream.clear(&there, 0..bytes)?;
-        let down = bench.time(|| Ok(bench.stream.down((&there, 0..bytes), (&host, 0))?))?;
-        let up = bench.time(|| Ok(bench.stream.up((&host, 0..bytes), (&there, 0))?))?;
+        let down = bench.time(|| Ok(bench.stream.down(&there, 0..bytes, &host, 0)?))?;
+        let up = bench.time(|| Ok(bench.stream.up(&host, 0..bytes, &there, 0)?))?;
         let rate = |seconds: f64| bytes as f64 / seconds;
         ways.host.push(Way { bytes: bytes as u64, up: rate(up), down: rate(down) });
     }
@@ -57,7 +57,7 @@ pub(super) fn measure(bench: &Bench, other: Option<&Device>) -> Result<Ways> {
         let (from, to) = (other.buffer::<u8>(bytes, "a benchmark")?, bench.empty::<u8>(bytes)?);
         stream.clear(&from, 0..bytes)?;
         stream.finish()?;
-        let seconds = bench.time(|| Ok(bench.stream.across((&from, 0..bytes), (&to, 0))?))?;
+        let seconds = bench.time(|| Ok(bench.stream.across(&from, 0..bytes, &to, 0)?))?;
         ways.across = Some(bytes as f64 / seconds);
     }
     Ok(ways)

@@ -96,7 +96,7 @@ impl<'a> Application<'a> {
         let mut count = device.pinned::<u32>(1, "the number of rows")?;
         count.write(1)?[0] = ROWS as u32;
         let rows_of = device.buffer::<u32>(1, "the number of rows")?;
-        stream.up((&count, 0..1), (&rows_of, 0))?;
+        stream.up(&count, 0..1, &rows_of, 0)?;
         stream.finish()?;
         let pixels = device.pinned(ROWS * COLUMNS[0], "images")?;
         let logits = device.pinned(ROWS * CLASSES, "logits")?;
@@ -160,7 +160,7 @@ impl<'a> Application<'a> {
         let (start, floats) = (self.start(iteration) * COLUMNS[0], ROWS * COLUMNS[0]);
         let features = &self.run.images.features[start..start + floats];
         self.pixels.write(floats)?.copy_from_slice(features);
-        Ok(self.stream.up((&self.pixels, 0..floats), (input.on(&self.stream)?, 0))?)
+        Ok(self.stream.up(&self.pixels, 0..floats, input.on(&self.stream)?, 0)?)
     }
 
     /// `output = relu(input Wᵀ + b)`, without relu in the last layer.
@@ -175,7 +175,7 @@ impl<'a> Application<'a> {
         let (weights, input) = (weights.on(stream)?, input.on(stream)?);
         let output = output.on(stream)?;
         let product = Product::of(shape).right_transposed();
-        stream.product(&product, ((input, 0), (weights, 0)), (output, 0))?;
+        stream.product(&product, (input, 0), (weights, 0), (output, 0))?;
         let args = vec![
             Arg::all(output),
             Arg::part(weights, depth * columns..parameters(layer)),
@@ -194,7 +194,7 @@ impl<'a> Application<'a> {
         error: &mut Access,
     ) -> Result<()> {
         let (stream, floats) = (&self.stream, ROWS * CLASSES);
-        stream.down((logits.on(stream)?, 0..floats), (&self.logits, 0))?;
+        stream.down(logits.on(stream)?, 0..floats, &self.logits, 0)?;
         stream.finish()?;
         let start = self.start(iteration);
         let labels = &self.run.images.labels[start..start + ROWS];
@@ -204,7 +204,7 @@ impl<'a> Application<'a> {
         self.loss = sums.loss / ROWS as f64;
         let scaled = self.logits.write(floats)?.iter_mut().zip(gradient);
         scaled.for_each(|(scaled, gradient)| *scaled = -RATE * gradient);
-        stream.up((&self.logits, 0..floats), (error.on(stream)?, 0))?;
+        stream.up(&self.logits, 0..floats, error.on(stream)?, 0)?;
         Ok(stream.finish()?)
     }
 
@@ -219,7 +219,7 @@ impl<'a> Application<'a> {
         let (input, error, update) = (input.on(stream)?, error.on(stream)?, update.on(stream)?);
         let shape = Shape { batches: 1, rows: outputs, columns: inputs, depth: ROWS };
         let product = Product::of(shape).left_transposed();
-        stream.product(&product, ((error, 0), (input, 0)), (update, 0))?;
+        stream.product(&product, (error, 0), (input, 0), (update, 0))?;
         let args = vec![
             Arg::all(error),
             Arg::part(update, inputs * outputs..parameters(layer)),
@@ -243,7 +243,7 @@ impl<'a> Application<'a> {
         let shape = Shape { batches: 1, rows: ROWS, columns, depth };
         let (weights, input) = (weights.on(stream)?, input.on(stream)?);
         let (error, below) = (error.on(stream)?, below.on(stream)?);
-        stream.product(&Product::of(shape), ((error, 0), (weights, 0)), (below, 0))?;
+        stream.product(&Product::of(shape), (error, 0), (weights, 0), (below, 0))?;
         let args =
             vec![Arg::all(input), Arg::all(below), Arg::u32(ROWS as u32), Arg::u32(columns as u32)];
         Ok(stream.launch(named("dense_deactivate"), ROWS * columns, args)?)

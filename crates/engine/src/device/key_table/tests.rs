@@ -46,7 +46,7 @@ impl One {
         counts[group] = keys.len();
         let keys = keys.iter().copied();
         let words = self.tables.find(&self.stream, &self.lists, keys, &counts)?;
-        self.stream.down((&self.lists, 0..words / 2), (&self.lists_host, 0))?;
+        self.stream.down(&self.lists, 0..words / 2, &self.lists_host, 0)?;
         self.stream.finish()?;
         self.tables.check(&self.machine.devices()[0].about().name)?;
         Ok(self.lists_host.read(words / 2)?.to_vec())

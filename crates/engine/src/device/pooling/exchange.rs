@@ -47,7 +47,7 @@ impl DeviceTier {
                 visitor.stream.wait(&from.pool().read)?;
             }
             if lanes > 0 {
-                visitor.stream.across((&from.lanes, 0..lanes), (&visitor.pool().rows, first))?;
+                visitor.stream.across(&from.lanes, 0..lanes, &visitor.pool().rows, first)?;
             }
         }
         Ok(())
@@ -65,7 +65,7 @@ impl DeviceTier {
                 [(&at.d_x, &room.d_x, columns), (&at.d_first_order, &room.d_first_order, 1)]
             {
                 if rows * width > 0 {
-                    stream.across((from, 0..rows * width), (to, first * width))?;
+                    stream.across(from, 0..rows * width, to, first * width)?;
                 }
             }
         }

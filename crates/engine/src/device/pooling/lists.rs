@@ -191,9 +191,9 @@ impl DeviceTier {
         sent += end - slots;
         let room = visitor.pool();
         let (stream, count) = (&visitor.stream, asked.tables.len());
-        stream.up((&room.pools_host, 0..count), (&room.pools, 0))?;
+        stream.up(&room.pools_host, 0..count, &room.pools, 0)?;
         if !described.is_empty() {
-            stream.up((&visitor.tables_host, 0..described.len()), (&visitor.tables, 0))?;
+            stream.up(&visitor.tables_host, 0..described.len(), &visitor.tables, 0)?;
         }
         self.copied_up(sent);
         Ok(())

@@ -82,8 +82,8 @@ impl Lifter {
         if self.tier.rules.hold(Rule::StepBeforeLift) {
             one.wait_for_steps(stream, over)?;
         }
-        stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
-        stream.up((&room.rows_host, 0..lanes), (&room.rows, 0))?;
+        stream.up(&room.slots_host, 0..count, &room.slots, 0)?;
+        stream.up(&room.rows_host, 0..lanes, &room.rows, 0)?;
         let touched = one.touched(number, moves.iter().map(|moved| moved.slot.0));
         let slab = Arg::rows(&one.rows, vec![touched]);
         let slots = SlotList { words: Arg::first(&room.slots, count), first: 0, count };

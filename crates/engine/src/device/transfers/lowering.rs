@@ -67,12 +67,12 @@ impl Lowerer {
         }
         let (stream, at) = (&self.stream, one.slabs[number]);
         let lanes = count * at.row_lanes;
-        stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
+        stream.up(&room.slots_host, 0..count, &room.slots, 0)?;
         let touched = one.touched(number, moves.iter().map(|moved| moved.slot.0));
         let slab = Arg::rows(&one.rows, vec![touched]);
         let slots = SlotList { words: Arg::first(&room.slots, count), first: 0, count };
         stream.move_rows("rows_down", slab, Arg::first(&room.rows, lanes), at, slots)?;
-        stream.down((&room.rows, 0..lanes), (&room.rows_host, 0))?;
+        stream.down(&room.rows, 0..lanes, &room.rows_host, 0)?;
         stream.record(&room.over)?;
         self.tier.copied_up(count);
         self.tier.copied_down(lanes);

@@ -17,7 +17,7 @@ impl Visitor {
         if words.is_empty() {
             return Ok(());
         }
-        Ok(self.stream.up((&self.lists_host, words), (&self.lists, first))?)
+        Ok(self.stream.up(&self.lists_host, words, &self.lists, first)?)
     }
 
     /// Puts the slots of `visits` at the start of the lists; returns the number of words copied up.
@@ -43,7 +43,7 @@ impl Visitor {
         words += tables.find(stream, lists, keys, &counts)?;
         if cfg!(debug_assertions) {
             // The slots found are compared with the planner's.
-            stream.down((lists, 0..slots), (&self.lists_host, 0))?;
+            stream.down(lists, 0..slots, &self.lists_host, 0)?;
         }
         Ok(words)
     }

@@ -148,7 +148,7 @@ impl DeviceTier {
         visitor.listed = Some(number);
         visitor.read(one, visits)?;
         let stream = &visitor.stream;
-        stream.down((&visitor.lanes, 0..lanes), (&visitor.lanes_host, 0))?;
+        stream.down(&visitor.lanes, 0..lanes, &visitor.lanes_host, 0)?;
         stream.record(&visitor.fetched)?;
         self.copied_up(words);
         self.copied_down(lanes);
@@ -241,8 +241,8 @@ impl DeviceTier {
         visitor.tables_host.write(described.len())?.copy_from_slice(&described);
         let stream = &visitor.stream;
         visitor.lists_up(rounds_at.clone())?;
-        stream.up((&visitor.lanes_host, 0..lanes), (&visitor.lanes, 0))?;
-        stream.up((&visitor.tables_host, 0..described.len()), (&visitor.tables, 0))?;
+        stream.up(&visitor.lanes_host, 0..lanes, &visitor.lanes, 0)?;
+        stream.up(&visitor.tables_host, 0..described.len(), &visitor.tables, 0)?;
         self.copied_up(rounds_at.len() + lanes);
         visitor.step(one, stepped, &described, items, words)?;
         for visit in whole.iter().filter(|visit| !visit.on.slots.is_empty()) {

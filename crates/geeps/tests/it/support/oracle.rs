@@ -15,7 +15,7 @@ pub fn trained(model: &Model, ranks: usize, clocks: u64) -> Rows {
     for (layer, table) in model.layers.iter().zip(&model.tables) {
         for key in &table.keys {
             let mut row = vec![0.0; table.row_floats];
-            table.initial.fill((layer.table, *key), &mut row);
+            table.initial.fill(layer.table, *key, &mut row);
             params.insert((layer.table.0, *key), row);
         }
     }

@@ -37,10 +37,10 @@ impl Bench {
         };
         let floats = access.floats();
         let mut memory = device.pinned::<f32>(floats, "values of a test")?;
-        stream.down((access.on(stream)?, 0..floats), (&memory, 0))?;
+        stream.down(access.on(stream)?, 0..floats, &memory, 0)?;
         stream.finish()?;
         compute(memory.write(floats)?);
-        stream.up((&memory, 0..floats), (access.on(stream)?, 0))?;
+        stream.up(&memory, 0..floats, access.on(stream)?, 0)?;
         access.done_on(stream)?;
         stream.finish()?;
         Ok(())

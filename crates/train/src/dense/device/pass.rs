@@ -110,9 +110,9 @@ impl DeviceDense {
             stream.record(&replica.at.passed)?;
             let logits = passes.logits();
             let range = logits.start..logits.start + rows * labels;
-            stream.down((logits.buffer, range), (&replica.logits, 0))?;
+            stream.down(logits.buffer, range, &replica.logits, 0)?;
             let sums = &replica.loss_sums;
-            stream.down((&sums.device, 0..3 * count), (&sums.host, 0))?;
+            stream.down(&sums.device, 0..3 * count, &sums.host, 0)?;
             if kind.trains && !kind.pooled {
                 let first_order = if graph.reads_first_order() { rows } else { 0 };
                 replica.gradients_down((rows * embedding, first_order))?;
@@ -127,10 +127,10 @@ impl DeviceDense {
         let (rows, count, stream) = (replica.rows(), replica.share.count(), &replica.stream);
         let up = |from: &Pinned<f32>, to: &Buffer<f32>, lanes: usize| match lanes {
             0 => Ok(()),
-            lanes => stream.up((from, 0..lanes), (to, 0)),
+            lanes => stream.up(from, 0..lanes, to, 0),
         };
         let Replica { at, x, first_order, targets, weights, features, .. } = replica;
-        stream.up((&replica.rows_of.host, 0..count), (&replica.rows_of.device, 0))?;
+        stream.up(&replica.rows_of.host, 0..count, &replica.rows_of.device, 0)?;
         up(&targets.host, &targets.device, rows * self.sizes.labels)?;
         if !work.examples.weights.is_empty() {
             up(&weights.host, &weights.device, rows)?;

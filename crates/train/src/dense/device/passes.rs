@@ -316,8 +316,8 @@ impl<'a> Passes<'a> {
             let [left, into_layout] = [of, into].map(|view| self.by_block(view));
             let product = self.product(shape, [left, right, into_layout], false);
             let right = (&self.replica.parameters, weight);
-            let operands = (self.block_at(of, first), right);
-            Ok(self.replica.stream.product(&product, operands, self.block_at(into, first))?)
+            let (left, into) = (self.block_at(of, first), self.block_at(into, first));
+            Ok(self.replica.stream.product(&product, left, right, into)?)
         })
     }
 
@@ -335,8 +335,8 @@ impl<'a> Passes<'a> {
             let left = Layout { transposed: true, ..self.by_block(dz) };
             let into = Layout { batch_stride: apart, ..Layout::rows(inputs) };
             let product = self.product(shape, [left, self.by_block(x), into], false);
-            let operands = (self.block_at(dz, first), self.block_at(x, first));
-            Ok(stream.product(&product, operands, (gradients, first * apart + weight))?)
+            let (left, right) = (self.block_at(dz, first), self.block_at(x, first));
+            Ok(stream.product(&product, left, right, (gradients, first * apart + weight))?)
         })
     }
 
@@ -354,8 +354,9 @@ impl<'a> Passes<'a> {
             let shape = Shape { batches: count, rows, columns, depth };
             let [left, into_layout] = [dz, into].map(|view| self.by_block(view));
             let product = self.product(shape, [left, Layout::rows(inputs), into_layout], adds);
-            let operands = (self.block_at(dz, first), (&self.replica.parameters, weight));
-            Ok(self.replica.stream.product(&product, operands, self.block_at(into, first))?)
+            let (left, right) = (self.block_at(dz, first), (&self.replica.parameters, weight));
+            let into = self.block_at(into, first);
+            Ok(self.replica.stream.product(&product, left, right, into)?)
         })
     }
 

@@ -150,7 +150,7 @@ impl Replica {
                 Loss::LogLoss => 0,
                 Loss::SquaredError => 1,
             };
-            self.stream.up((&self.rows_of.host, 0..1), (&self.kinds, number))?;
+            self.stream.up(&self.rows_of.host, 0..1, &self.kinds, number)?;
             self.stream.finish()?;
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Replica {
             [(&at.d_x, &self.d_x, d_x), (&at.d_first_order, &self.d_first_order, d_first_order)]
         {
             if lanes > 0 {
-                self.stream.down((from, 0..lanes), (to, 0))?;
+                self.stream.down(from, 0..lanes, to, 0)?;
             }
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Replica {
         }
         let lanes = count * self.sizes.parameters;
         if lanes > 0 {
-            self.stream.down((&self.sums, 0..lanes), (&*self.carried(), 0))?;
+            self.stream.down(&self.sums, 0..lanes, &*self.carried(), 0)?;
         }
         Ok(self.stream.record(&self.done)?)
     }
@@ -223,7 +223,7 @@ impl Replica {
     /// Uploads this buffer to the sums.
     pub(super) fn put_total(&self) -> Result<()> {
         let lanes = self.sizes.parameters;
-        Ok(self.stream.up((&self.total, 0..lanes), (&self.sums, 0))?)
+        Ok(self.stream.up(&self.total, 0..lanes, &self.sums, 0)?)
     }
 
     /// Updates the parameters by the first of the sums.
@@ -251,7 +251,7 @@ impl Replica {
         let lanes = self.sizes.parameters;
         let mut carried = self.carried();
         let (from, first) = self.vector(vector);
-        self.stream.down((from, first..first + lanes), (&*carried, 0))?;
+        self.stream.down(from, first..first + lanes, &*carried, 0)?;
         self.stream.finish()?;
         Ok(carried.read(lanes)?.to_vec())
     }
@@ -262,7 +262,7 @@ impl Replica {
         self.stream.finish()?;
         self.total()?.copy_from_slice(values);
         let (to, first) = self.vector(vector);
-        self.stream.up((&self.total, 0..values.len()), (to, first))?;
+        self.stream.up(&self.total, 0..values.len(), to, first)?;
         Ok(self.stream.finish()?)
     }
 
