@@ -32,9 +32,10 @@ pub(super) enum Content {
 /// Allocates memory; `None` if there is none.
 pub(super) fn allocate(bytes: usize, content: Content) -> Option<u64> {
     let layout = layout(bytes)?;
-    // SAFETY: the layout is not empty.
     let memory = match content {
+        // SAFETY: the layout is not empty.
         Content::Poison => unsafe { alloc(layout) },
+        // SAFETY: as above.
         Content::Zeros => unsafe { alloc_zeroed(layout) },
     };
     if memory.is_null() {
