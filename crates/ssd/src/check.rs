@@ -8,6 +8,7 @@ use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
 use stepwell_disk::Disk;
 
+use crate::numbers::{Birth, Births, PageNumber};
 use crate::segment::footer::Footer;
 use crate::segment::{self, SegmentFile, Tail, page};
 use crate::stats::Counters;
@@ -76,7 +77,7 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
         checked.segments += 1;
         checked.rows += u64::from(entry.rows);
         checked.bytes = checked.bytes.saturating_add(entry.bytes);
-        let path = disks[0].path().join(segment::name(entry.segment));
+        let path = disks[0].path().join(segment::name(entry.here()));
         let lost = |what: String| Damage { path, offset: 0, what, keys: Vec::new() };
         match locate(disks, &manifest, entry) {
             Ok(Some(file)) => checked.check_segment(&file, entry)?,
@@ -103,7 +104,7 @@ fn locate(
     entry: &SegmentEntry,
 ) -> Result<Option<SegmentFile>> {
     for (directory, disk) in disks.iter().enumerate() {
-        if disk.exists(&segment::name(entry.segment))? {
+        if disk.exists(&segment::name(entry.here()))? {
             return Ok(Some(SegmentFile::open(&**disk, &manifest.spot(entry, directory))?));
         }
     }
@@ -144,7 +145,7 @@ impl Checked {
         let read = file.for_each_page(whole_pages, &counters, &mut |number, bytes, whole| {
             self.pages += 1;
             sums.update(&page::sum(bytes).to_le_bytes());
-            if number > 0 || !header_noted {
+            if number > PageNumber::HEADER || !header_noted {
                 self.check_page(file, listed.as_ref(), (number, bytes, whole));
             }
             Ok(())
@@ -175,11 +176,11 @@ impl Checked {
         &mut self,
         file: &SegmentFile,
         listed: Option<&Listed>,
-        (number, bytes, whole): (u32, &[u8], bool),
+        (number, bytes, whole): (PageNumber, &[u8], bool),
     ) {
         let layout = &file.layout;
-        let rows = match (listed, number) {
-            (Some(listed), 1..) => {
+        let rows = match listed {
+            Some(listed) if number > PageNumber::HEADER => {
                 let first = layout.first_row(number) as usize;
                 let end = (first + layout.rows_per_page as usize).min(listed.keys.len());
                 first.min(end)..end
@@ -225,7 +226,7 @@ pub(crate) struct Listed {
     pub(crate) keys: Vec<Key>,
     pub(crate) provenance: Provenance,
     /// Only in version 2.
-    births: Vec<u32>,
+    births: Vec<Birth>,
 }
 
 impl Listed {
@@ -235,16 +236,15 @@ impl Listed {
     }
 
     /// Birth of a row, if it is known without reading its page.
-    pub(crate) fn birth(&self, row: usize) -> Option<u32> {
-        let (least, greatest) = self.provenance.births;
+    pub(crate) fn birth(&self, row: usize) -> Option<Birth> {
+        let Births { least, greatest } = self.provenance.births;
         self.births.get(row).copied().or((least == greatest).then_some(least))
     }
 
     /// Whether a row may have this key and birth.
-    fn has(&self, row: usize, key: Key, birth: u32) -> bool {
-        let (least, greatest) = self.provenance.births;
+    fn has(&self, row: usize, key: Key, birth: Birth) -> bool {
         self.keys[row] == key
-            && (least..=greatest).contains(&birth)
+            && self.provenance.births.contains(birth)
             && self.births.get(row).is_none_or(|listed| *listed == birth)
     }
 }

@@ -19,6 +19,7 @@ use stepwell_disk::{Done, Queue};
 
 use crate::harvest::{Beside, FoundAt};
 use crate::layout::Layout;
+use crate::numbers::{PageNumber, Slot, SlotPage};
 use crate::segment::{SegmentFile, page};
 use crate::stats::{AGE_PARTS, Counters, PageYield, add};
 use crate::{Error, Result};
@@ -78,8 +79,8 @@ impl Wanted {
         (self.place >> 32) as usize
     }
 
-    fn page(self) -> u32 {
-        self.place as u32
+    fn page(self) -> PageNumber {
+        PageNumber(self.place as u32)
     }
 }
 
@@ -101,21 +102,21 @@ impl Reading<'_> {
     }
 
     /// The pages to read with a page.
-    fn unit_of(&self, source: &Source, page: u32) -> Range<u32> {
+    fn unit_of(&self, source: &Source, page: PageNumber) -> Range<PageNumber> {
         let unit = self.unit.min(self.pages_max());
-        // Data pages count from 1. A segment that is being written may not have the others yet.
+        // A segment that is being written may not have the others yet.
         if unit == 1 || !source.is_sealed {
             return page..page + 1;
         }
-        let first = (page - 1) / unit * unit + 1;
-        first..(first + unit).min(self.layout.pages(source.rows) + 1)
+        let first = PageNumber::FIRST + (page - PageNumber::FIRST) / unit * unit;
+        first..(first + unit).min(PageNumber::FIRST + self.layout.pages(source.rows))
     }
 }
 
 /// A segment to read from.
 pub(crate) struct Source {
     /// Slot in the table.
-    pub(crate) slot: u32,
+    pub(crate) slot: Slot,
     pub(crate) file: Arc<SegmentFile>,
     /// Number of rows in the segment.
     pub(crate) rows: u32,
@@ -127,10 +128,16 @@ pub(crate) struct Source {
 /// Neighbouring pages of a file and the rows wanted from them.
 struct Run {
     wanted: Range<u32>,
-    pages: Range<u32>,
+    pages: Range<PageNumber>,
     /// Whether only the rows' own page is read, after a read of several pages failed.
     is_alone: bool,
     started: Instant,
+}
+
+impl Run {
+    fn page_count(&self) -> usize {
+        (self.pages.end - self.pages.start) as usize
+    }
 }
 
 /// The reads of one look-up.
@@ -161,24 +168,24 @@ impl Fetch {
         Self { expire_before, ..Self::default() }
     }
 
-    /// Adds a row to read from a page of the segment in `slot`.
-    pub(crate) fn want(&mut self, slot: u32, page: u32, at: u32) {
-        self.wanted.push(Wanted { place: u64::from(slot) << 32 | u64::from(page), at });
+    /// Adds a row to read from a page.
+    pub(crate) fn want(&mut self, SlotPage { slot, page }: SlotPage, at: u32) {
+        self.wanted.push(Wanted { place: u64::from(slot.0) << 32 | u64::from(page.0), at });
     }
 
     /// Sorts the rows and takes the source of each slot that has some.
-    pub(crate) fn sort(&mut self, mut segment: impl FnMut(u32) -> Source) {
+    pub(crate) fn sort(&mut self, mut segment: impl FnMut(Slot) -> Source) {
         self.wanted.sort_unstable_by_key(|wanted| wanted.place);
         let mut last = None;
         for wanted in &mut self.wanted {
-            let slot = wanted.file() as u32;
+            let slot = Slot(wanted.file() as u32);
             if last != Some(slot) {
                 last = Some(slot);
                 self.sources.push(segment(slot));
             }
             // From here on, `place` has the number of the source, which has the same order as the
             // slot.
-            wanted.place = (self.sources.len() as u64 - 1) << 32 | u64::from(wanted.page());
+            wanted.place = (self.sources.len() as u64 - 1) << 32 | u64::from(wanted.page().0);
         }
     }
 
@@ -196,8 +203,9 @@ impl Fetch {
     ) -> Result<()> {
         while let Some(run) = self.next_run(&reading) {
             let Run { wanted, pages, .. } = &run;
+            let count = run.page_count();
             let source = &self.sources[self.wanted[wanted.start as usize].file()];
-            let bytes = pages.len() * reading.layout.page_bytes;
+            let bytes = count * reading.layout.page_bytes;
             let offset = reading.layout.page_offset(pages.start);
             let token = u64::from(number) << 32 | self.runs.len() as u64;
             if !queue.read(token, &source.file.file, offset, bytes)? {
@@ -205,7 +213,7 @@ impl Fetch {
             }
             reading.counters.read(source.file.directory, bytes);
             add(&reading.counters.depth_sum, queue.in_flight() as u64);
-            self.pages_read += pages.len() as u64;
+            self.pages_read += count as u64;
             match run.is_alone {
                 true => drop(self.again.pop()),
                 false => self.next = wanted.end as usize,
@@ -231,7 +239,7 @@ impl Fetch {
     }
 
     /// The end of the next run's rows in `wanted`, and its pages.
-    fn run(&self, reading: &Reading<'_>) -> (usize, Range<u32>) {
+    fn run(&self, reading: &Reading<'_>) -> (usize, Range<PageNumber>) {
         let first = self.wanted[self.next];
         let source = &self.sources[first.file()];
         let (mut pages, mut end) = (reading.unit_of(source, first.page()), self.next + 1);
@@ -293,7 +301,7 @@ impl Fetch {
         let run = &self.runs[number];
         let rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
         let by_page = || rows.chunk_by(|a, b| a.place == b.place);
-        if run.is_alone || by_page().count() == run.pages.len() {
+        if run.is_alone || by_page().count() == run.page_count() {
             return false;
         }
         let mut first = run.wanted.start;
@@ -317,16 +325,17 @@ impl Fetch {
         let run = &self.runs[number];
         let mut first_on_page = run.wanted.start;
         let mut rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
-        assert!(bytes.len() == run.pages.len() * layout.page_bytes, "a read is complete");
+        assert!(bytes.len() == run.page_count() * layout.page_bytes, "a read is complete");
         let Some(first) = rows.first() else { return Ok(()) };
         let source = &self.sources[first.file()];
-        for (page, number) in bytes.chunks_exact(layout.page_bytes).zip(run.pages.clone()) {
+        for (page, number) in bytes.chunks_exact(layout.page_bytes).zip(run.pages.start.onwards()) {
             let on_page = rows.partition_point(|row| row.page() <= number);
             let on_page = rows.split_off(..on_page).unwrap_or_default();
             let count = layout.rows_on(number, source.rows);
             let is_whole = page::is_whole(page, layout.table, &source.file.origin, number);
             let (segment, is_around) = (source.file.number, on_page.is_empty());
-            let place = FoundAt { slot: source.slot, segment, page: number, is_around };
+            let at = SlotPage { slot: source.slot, page: number };
+            let place = FoundAt { at, segment, is_around };
             if is_around {
                 // Not requested: any damage is reported when it is.
                 if is_whole {
@@ -345,7 +354,7 @@ impl Fetch {
                 let (offset, table) = (layout.page_offset(number), layout.table);
                 (
                     first,
-                    Error::Page { path, offset, table, page: number, why: why.to_owned(), keys },
+                    Error::Page { path, offset, table, page: number.0, why: why.to_owned(), keys },
                 )
             };
             if !is_whole {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 
 use crate::layout::Layout;
+use crate::numbers::{SegmentNumber, SlotPage};
 use crate::read_unit::ReadUnit;
 use crate::segment::page;
 
@@ -32,10 +33,9 @@ pub trait Wanted: Debug + Send + Sync {
 /// Where a row was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundAt {
-    /// Slot of its segment in the table, and the segment's number, which is never reused.
-    pub(crate) slot: u32,
-    pub(crate) segment: u64,
-    pub(crate) page: u32,
+    pub(crate) at: SlotPage,
+    /// Number of the segment, since slots are reused.
+    pub(crate) segment: SegmentNumber,
     /// Whether its page was read only as a neighbour of a requested one.
     pub(crate) is_around: bool,
 }

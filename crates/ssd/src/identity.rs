@@ -4,8 +4,10 @@ use std::fmt;
 
 use stepwell_base::{hash, random};
 
+use crate::numbers::{PageNumber, SegmentNumber};
+
 /// The random number that identifies a store.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId(u128);
 
 impl StoreId {
@@ -58,20 +60,20 @@ impl fmt::Debug for StoreId {
 }
 
 /// A segment's origin: the store that made it, and the segment's number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Origin {
     pub(crate) store: StoreId,
-    pub(crate) number: u64,
+    pub(crate) number: SegmentNumber,
 }
 
 impl Origin {
     /// The part of a page's checksum that depends on its place.
-    pub(crate) fn place_sum(&self, table: u32, page: u32) -> u64 {
+    pub(crate) fn place_sum(&self, table: u32, page: PageNumber) -> u64 {
         let mut place = [0; 32];
         place[..16].copy_from_slice(&self.store.to_bytes());
         place[16..20].copy_from_slice(&table.to_le_bytes());
-        place[20..28].copy_from_slice(&self.number.to_le_bytes());
-        place[28..].copy_from_slice(&page.to_le_bytes());
+        place[20..28].copy_from_slice(&u64::from(self.number).to_le_bytes());
+        place[28..].copy_from_slice(&page.0.to_le_bytes());
         // Version 2 had no store ids.
         hash::checksum(if self.store == StoreId::OLD { &place[16..] } else { &place })
     }
@@ -96,14 +98,17 @@ mod tests {
 
     #[test]
     fn a_place_is_one_of_one_store() {
-        let origin = |store, number| Origin { store: StoreId(store), number };
+        let place_sum = |store, number, table, page| {
+            let number = SegmentNumber::of_manifest(number);
+            Origin { store: StoreId(store), number }.place_sum(table, PageNumber(page))
+        };
         let sums = [
-            origin(1, 5).place_sum(0, 2),
-            origin(2, 5).place_sum(0, 2),
-            origin(1, 6).place_sum(0, 2),
-            origin(1, 5).place_sum(1, 2),
-            origin(1, 5).place_sum(0, 3),
-            origin(0, 5).place_sum(0, 2),
+            place_sum(1, 5, 0, 2),
+            place_sum(2, 5, 0, 2),
+            place_sum(1, 6, 0, 2),
+            place_sum(1, 5, 1, 2),
+            place_sum(1, 5, 0, 3),
+            place_sum(0, 5, 0, 2),
         ];
         for (at, sum) in sums.iter().enumerate() {
             assert!(!sums[..at].contains(sum));
@@ -112,6 +117,6 @@ mod tests {
         let mut place = Vec::from(7u32.to_le_bytes());
         place.extend(5u64.to_le_bytes());
         place.extend(2u32.to_le_bytes());
-        assert_eq!(origin(0, 5).place_sum(7, 2), hash::checksum(&place));
+        assert_eq!(place_sum(0, 5, 7, 2), hash::checksum(&place));
     }
 }

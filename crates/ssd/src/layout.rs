@@ -14,6 +14,8 @@
 
 use stepwell_disk::BLOCK_BYTES;
 
+use crate::numbers::PageNumber;
+
 /// Page sizes are multiples of this.
 pub(crate) const PAGE_ALIGN_BYTES: usize = BLOCK_BYTES;
 /// Bytes of key, birth and last use before a row's payload.
@@ -157,13 +159,13 @@ impl Layout {
     }
 
     /// Page number of a row.
-    pub(crate) fn page_of(&self, row: u32) -> u32 {
-        1 + row / self.rows_per_page
+    pub(crate) fn page_of(&self, row: u32) -> PageNumber {
+        PageNumber::FIRST + row / self.rows_per_page
     }
 
     /// The first row of a data page.
-    pub(crate) fn first_row(&self, page: u32) -> u32 {
-        (page - 1) * self.rows_per_page
+    pub(crate) fn first_row(&self, page: PageNumber) -> u32 {
+        (page - PageNumber::FIRST) * self.rows_per_page
     }
 
     /// Number of data pages of `rows` rows.
@@ -172,13 +174,13 @@ impl Layout {
     }
 
     /// Number of rows on a data page of a segment of `rows` rows.
-    pub(crate) fn rows_on(&self, page: u32, rows: u32) -> u32 {
+    pub(crate) fn rows_on(&self, page: PageNumber, rows: u32) -> u32 {
         rows.saturating_sub(self.first_row(page)).min(self.rows_per_page)
     }
 
     /// Offset of a page in its file.
-    pub(crate) fn page_offset(&self, page: u32) -> u64 {
-        u64::from(page) * self.page_bytes as u64
+    pub(crate) fn page_offset(&self, page: PageNumber) -> u64 {
+        u64::from(page.0) * self.page_bytes as u64
     }
 
     /// Offset of the footer of a segment of `rows` rows.
@@ -282,7 +284,7 @@ mod tests {
     #[test]
     fn the_last_page_may_have_fewer_rows() {
         let layout = Layout::new(0, 256);
-        assert_eq!([1, 2, 3].map(|page| layout.rows_on(page, 20)), [15, 5, 0]);
-        assert_eq!((layout.pages(20), layout.page_of(14), layout.page_of(15)), (2, 1, 2));
+        assert_eq!([1, 2, 3].map(|page| layout.rows_on(PageNumber(page), 20)), [15, 5, 0]);
+        assert_eq!((layout.pages(20), layout.page_of(14).0, layout.page_of(15).0), (2, 1, 2));
     }
 }

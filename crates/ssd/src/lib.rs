@@ -22,6 +22,7 @@ mod key_shard;
 mod layout;
 mod lock;
 mod manifest;
+mod numbers;
 mod options;
 mod read_unit;
 mod repair;

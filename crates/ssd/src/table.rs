@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::index::Place;
 use crate::layout::Counts;
+use crate::numbers::{Birth, PageNumber, SegmentNumber, Slot, SlotPage};
 use crate::segment::{SegmentFile, Tail};
 use crate::versions::Provenance;
 
@@ -35,8 +36,8 @@ pub(crate) struct Segment {
 pub(crate) struct Sealed {
     pub(crate) bytes: u64,
     pub(crate) tail: Tail,
-    /// The latest birth in a deletion, 0 without deletions.
-    pub(crate) deleted_last: u32,
+    /// The latest birth in a deletion.
+    pub(crate) deleted_last: Option<Birth>,
 }
 
 impl Segment {
@@ -47,8 +48,8 @@ impl Segment {
     }
 
     /// The earliest birth that a row may have.
-    pub(crate) fn birth_min(&self) -> u32 {
-        self.provenance.births.0
+    pub(crate) fn birth_min(&self) -> Birth {
+        self.provenance.births.least
     }
 
     /// Number of rows that the index does not point at.
@@ -70,18 +71,18 @@ impl Segment {
     }
 
     /// The latest birth in a deletion, `None` without deletions.
-    pub(crate) fn deleted_last(&self) -> Option<u32> {
-        self.sealed.map(|sealed| sealed.deleted_last).filter(|birth| *birth > 0)
+    pub(crate) fn deleted_last(&self) -> Option<Birth> {
+        self.sealed.and_then(|sealed| sealed.deleted_last)
     }
 
     /// The most that a merge keeps of the segment, with expired rows estimated from the sample;
     /// `oldest` is the earliest birth of a stale row in segments that are not merged.
-    pub(crate) fn kept(&self, expire_before: u32, oldest: u32) -> Counts {
+    pub(crate) fn kept(&self, expire_before: u32, oldest: Birth) -> Counts {
         let counts = self.sealed.map(|sealed| sealed.tail.counts).unwrap_or_default();
         let rows = self.live_unexpired(expire_before);
         let carried = self.deleted_last().is_some_and(|birth| oldest <= birth);
         // An expired row leaves a deletion if an older version may be elsewhere.
-        let replaced = oldest <= self.provenance.births.1;
+        let replaced = oldest <= self.provenance.births.greatest;
         let deletions = if carried { counts.deletions } else { 0 }
             + if replaced { self.live - rows } else { 0 };
         Counts { rows, runs: 0, deletions }
@@ -106,10 +107,10 @@ pub(crate) struct InDirectory {
 pub(crate) struct Table {
     slots: Vec<Option<Segment>>,
     /// For each slot, the first slot of its segment.
-    heads: Vec<u32>,
-    free: BTreeSet<u32>,
+    heads: Vec<Slot>,
+    free: BTreeSet<Slot>,
     /// Slots by segment number.
-    order: BTreeMap<u64, u32>,
+    order: BTreeMap<SegmentNumber, Slot>,
     /// Number of places of a slot: the data pages of a segment of the initial size.
     pages_per_slot: u32,
     rows: u64,
@@ -173,8 +174,9 @@ impl Table {
 
     /// Place of a page.
     #[inline]
-    pub(crate) fn place(&self, slot: u32, page: u32) -> Place {
-        Place(u64::from(slot) * u64::from(self.pages_per_slot) + u64::from(page - 1))
+    pub(crate) fn place(&self, slot: Slot, page: PageNumber) -> Place {
+        let page = u64::from(page - PageNumber::FIRST);
+        Place(u64::from(slot.0) * u64::from(self.pages_per_slot) + page)
     }
 
     /// Number of slots that a segment of `pages` data pages takes.
@@ -184,30 +186,31 @@ impl Table {
 
     /// Slot and page of a place.
     #[inline]
-    pub(crate) fn page(&self, place: Place) -> (u32, u32) {
+    pub(crate) fn page(&self, place: Place) -> SlotPage {
         let pages = u64::from(self.pages_per_slot);
-        let (slot, page) = ((place.0 / pages) as u32, (place.0 % pages) as u32 + 1);
+        let (slot, page) = ((place.0 / pages) as u32, (place.0 % pages) as u32);
         let head = self.heads[slot as usize];
-        (head, page + (slot - head) * self.pages_per_slot)
+        let before = (slot - head.0) * self.pages_per_slot;
+        SlotPage { slot: head, page: PageNumber::FIRST + (before + page) }
     }
 
     /// Puts a segment of at most `pages` data pages into adjacent slots; returns the first.
-    pub(crate) fn insert(&mut self, mut segment: Segment, pages: u32) -> u32 {
+    pub(crate) fn insert(&mut self, mut segment: Segment, pages: u32) -> Slot {
         assert!(segment.sealed.is_none(), "a segment is sealed after insertion");
         segment.span = Self::span_of(self.pages_per_slot, pages);
         let slot = self.vacant(segment.span);
-        self.heads[slot as usize..][..segment.span as usize].fill(slot);
+        self.heads[slot.index()..][..segment.span as usize].fill(slot);
         self.rows += u64::from(segment.rows);
         self.order.insert(segment.file.number, slot);
         self.directories[segment.file.directory].segments += 1;
-        self.slots[slot as usize] = Some(segment);
+        self.slots[slot.index()] = Some(segment);
         slot
     }
 
     /// Takes `span` adjacent free slots; returns the first.
-    fn vacant(&mut self, span: u32) -> u32 {
+    fn vacant(&mut self, span: u32) -> Slot {
         let (mut first, mut count) = (0, 0);
-        for slot in &self.free {
+        for Slot(slot) in &self.free {
             (first, count) =
                 if count > 0 && *slot == first + count { (first, count + 1) } else { (*slot, 1) };
             if count == span {
@@ -218,24 +221,24 @@ impl Table {
             first = self.slots.len() as u32;
             let end = self.slots.len() + span as usize;
             self.slots.resize_with(end, || None);
-            self.heads.resize(end, 0);
+            self.heads.resize(end, Slot(0));
         }
-        self.free.retain(|slot| !(first..first + span).contains(slot));
-        first
+        self.free.retain(|slot| !(first..first + span).contains(&slot.0));
+        Slot(first)
     }
 
-    pub(crate) fn get(&self, slot: u32) -> &Segment {
+    pub(crate) fn get(&self, slot: Slot) -> &Segment {
         #[expect(clippy::expect_used, reason = "the index names slots in use alone")]
-        self.slots[slot as usize].as_ref().expect("a slot in use")
+        self.slots[slot.index()].as_ref().expect("a slot in use")
     }
 
-    fn get_mut(&mut self, slot: u32) -> &mut Segment {
+    fn get_mut(&mut self, slot: Slot) -> &mut Segment {
         #[expect(clippy::expect_used, reason = "the index names slots in use alone")]
-        self.slots[slot as usize].as_mut().expect("a slot in use")
+        self.slots[slot.index()].as_mut().expect("a slot in use")
     }
 
     /// Counts `rows` live rows that were appended to `slot`.
-    pub(crate) fn appended(&mut self, slot: u32, rows: u32) {
+    pub(crate) fn appended(&mut self, slot: Slot, rows: u32) {
         self.rows += u64::from(rows);
         let segment = self.get_mut(slot);
         segment.rows += rows;
@@ -243,21 +246,21 @@ impl Table {
     }
 
     /// Counts a row of `slot` that the index no longer points at.
-    pub(crate) fn went_stale(&mut self, slot: u32) {
+    pub(crate) fn went_stale(&mut self, slot: Slot) {
         let segment = self.get_mut(slot);
         assert!(segment.live > 0, "only a live row goes stale");
         segment.live -= 1;
     }
 
     /// Counts a row of `slot` that the index points at again.
-    pub(crate) fn came_back(&mut self, slot: u32) {
+    pub(crate) fn came_back(&mut self, slot: Slot) {
         let segment = self.get_mut(slot);
         assert!(segment.live < segment.rows, "only a stale row comes back");
         segment.live += 1;
     }
 
     /// Adds rows of `slot` that became live, less those that went stale, to its live count.
-    pub(crate) fn live_changed(&mut self, slot: u32, change: i64) {
+    pub(crate) fn live_changed(&mut self, slot: Slot, change: i64) {
         let segment = self.get_mut(slot);
         let live = i64::from(segment.live) + change;
         assert!((0..=i64::from(segment.rows)).contains(&live), "{live} of {} rows", segment.rows);
@@ -265,14 +268,14 @@ impl Table {
     }
 
     /// Replaces a segment's file by one with the same bytes; returns the old one.
-    pub(crate) fn replace_file(&mut self, slot: u32, file: Arc<SegmentFile>) -> Arc<SegmentFile> {
+    pub(crate) fn replace_file(&mut self, slot: Slot, file: Arc<SegmentFile>) -> Arc<SegmentFile> {
         std::mem::replace(&mut self.get_mut(slot).file, file)
     }
 
     /// Records that the segment of `slot` can no longer change.
     pub(crate) fn seal(
         &mut self,
-        slot: u32,
+        slot: Slot,
         sealed: Sealed,
         provenance: Provenance,
         sealed_at: u64,
@@ -291,16 +294,16 @@ impl Table {
     }
 
     /// Removes a segment without live rows; its slots become free.
-    pub(crate) fn remove(&mut self, slot: u32) -> Segment {
+    pub(crate) fn remove(&mut self, slot: Slot) -> Segment {
         assert!(self.get(slot).live == 0, "a segment with live rows stays");
         self.discard(slot)
     }
 
     /// Removes a segment that nothing points at, whatever its counts; its slots become free.
-    pub(crate) fn discard(&mut self, slot: u32) -> Segment {
+    pub(crate) fn discard(&mut self, slot: Slot) -> Segment {
         #[expect(clippy::expect_used, reason = "a caller names a slot in use")]
-        let segment = self.slots[slot as usize].take().expect("a slot in use");
-        self.free.extend(slot..slot + segment.span);
+        let segment = self.slots[slot.index()].take().expect("a slot in use");
+        self.free.extend((slot.0..slot.0 + segment.span).map(Slot));
         self.order.remove(&segment.file.number);
         self.rows -= u64::from(segment.rows);
         self.bytes -= segment.bytes();
@@ -314,22 +317,22 @@ impl Table {
     }
 
     /// Slot of the segment with this number, if it is in the table.
-    pub(crate) fn slot_of(&self, number: u64) -> Option<u32> {
+    pub(crate) fn slot_of(&self, number: SegmentNumber) -> Option<Slot> {
         self.order.get(&number).copied()
     }
 
     /// Slots in use, in order of segment numbers.
-    pub(crate) fn in_order(&self) -> Vec<u32> {
+    pub(crate) fn in_order(&self) -> Vec<Slot> {
         self.order.values().copied().collect()
     }
 
     /// Makes merges skip the segment of `slot`.
-    pub(crate) fn leave_alone(&mut self, slot: u32) {
+    pub(crate) fn leave_alone(&mut self, slot: Slot) {
         self.get_mut(slot).left_alone = true;
     }
 
     /// Slots of sealed segments, in order of segment numbers.
-    pub(crate) fn sealed(&self) -> Vec<u32> {
+    pub(crate) fn sealed(&self) -> Vec<Slot> {
         let mut slots = self.in_order();
         slots.retain(|slot| self.get(*slot).sealed.is_some());
         slots
@@ -345,38 +348,39 @@ mod tests {
     use crate::layout::Layout;
     use crate::segment::Spot;
 
-    fn segment(disk: &dyn Disk, number: u32) -> Segment {
-        let origin = Origin { store: StoreId::from_number(1), number: number.into() };
-        let (layout, number) = (Layout::new(0, 64), number.into());
+    fn segment(disk: &dyn Disk, number: u64) -> Segment {
+        let (layout, number) = (Layout::new(0, 64), SegmentNumber::of_manifest(number));
+        let origin = Origin { store: StoreId::from_number(1), number };
         let counting = crate::KeyShardSet::ALL;
         let spot = Spot { directory: 0, number, cached: false, layout, origin, counting };
-        Segment::new(Arc::new(SegmentFile::create(disk, &spot, 0).unwrap()), Provenance::put(1))
+        let file = SegmentFile::create(disk, &spot, 0).unwrap();
+        Segment::new(Arc::new(file), Provenance::put(SegmentNumber::of_manifest(1)))
     }
 
     #[test]
     fn segments_of_any_size_have_places_of_their_own() {
         let disk = MemDisk::new();
         let mut table = Table::new(4, 1);
-        let slots: Vec<u32> = [3, 4, 9, 1, 16, 4]
+        let slots: Vec<Slot> = [3, 4, 9, 1, 16, 4]
             .into_iter()
             .zip(1..)
             .map(|(pages, number)| table.insert(segment(&disk, number), pages))
             .collect();
-        assert_eq!(slots, [0, 1, 2, 5, 6, 10]);
+        assert_eq!(slots, [0, 1, 2, 5, 6, 10].map(Slot));
         for (slot, pages) in slots.iter().zip([3, 4, 9, 1, 16, 4]) {
-            for page in 1..=pages {
-                assert_eq!(table.page(table.place(*slot, page)), (*slot, page));
+            for page in (1..=pages).map(PageNumber) {
+                assert_eq!(table.page(table.place(*slot, page)), SlotPage { slot: *slot, page });
             }
         }
-        for slot in [1, 5, 2] {
+        for slot in [1, 5, 2].map(Slot) {
             table.discard(slot);
         }
-        assert_eq!(table.in_order(), [0, 6, 10]);
+        assert_eq!(table.in_order(), [0, 6, 10].map(Slot));
         // Slots 1 to 5 are free.
-        assert_eq!(table.insert(segment(&disk, 7), 21), 11, "a run of five is the longest");
-        assert_eq!(table.insert(segment(&disk, 8), 14), 1);
-        assert_eq!(table.insert(segment(&disk, 9), 5), 17);
-        assert_eq!(table.insert(segment(&disk, 10), 2), 5);
+        assert_eq!(table.insert(segment(&disk, 7), 21), Slot(11), "a run of five is the longest");
+        assert_eq!(table.insert(segment(&disk, 8), 14), Slot(1));
+        assert_eq!(table.insert(segment(&disk, 9), 5), Slot(17));
+        assert_eq!(table.insert(segment(&disk, 10), 2), Slot(5));
         assert_eq!((table.slots(), table.len(), table.directories()[0].segments), (19, 7, 7));
     }
 }

@@ -15,6 +15,7 @@ use stepwell_disk::Disk;
 use crate::identity::{Origin, StoreId};
 use crate::layout::Layout;
 use crate::manifest::{MANIFEST_BYTES_MAX, checked_body};
+use crate::numbers::{PageNumber, SegmentNumber};
 use crate::options::ROW_BYTES_MAX;
 use crate::segment::{SegmentFile, Spot, page};
 use crate::stats::Counters;
@@ -26,7 +27,7 @@ pub(crate) const VERSION: u64 = 1;
 const PUT_ROWS: usize = 4096;
 
 /// Callback for a row: segment, row number, key, sequence number, payload.
-type VisitRow<'a> = dyn FnMut(u64, u32, Key, u64, &[u8]) -> Result<()> + 'a;
+type VisitRow<'a> = dyn FnMut(SegmentNumber, u32, Key, u64, &[u8]) -> Result<()> + 'a;
 
 /// The needed fields of a manifest of version 1.
 #[derive(Debug, Deserialize)]
@@ -51,7 +52,10 @@ impl OldManifest {
         let manifest = serde_json::from_str::<Self>(&format!("{{\n{body}")).ok();
         let fits = |manifest: &Self| {
             let layout = Layout::old(manifest.table, manifest.row_bytes as usize);
-            let holds = |entry: &SegmentEntry| layout.footer_offset(entry.rows) <= entry.bytes;
+            let holds = |entry: &SegmentEntry| {
+                SegmentNumber::new(entry.segment).is_some()
+                    && layout.footer_offset(entry.rows) <= entry.bytes
+            };
             manifest.version == VERSION
                 && layout.page_bytes as u64 == manifest.page_bytes
                 && manifest.segments.iter().all(holds)
@@ -74,7 +78,7 @@ impl OldManifest {
 
     /// Puts every row of the store in `disk` into `store`.
     pub(crate) fn copy_into(&self, disk: &dyn Disk, store: &Store) -> Result<()> {
-        let mut newest: HashMap<Key, (u64, u64, u32)> = HashMap::new();
+        let mut newest: HashMap<Key, (u64, SegmentNumber, u32)> = HashMap::new();
         self.for_each_row(disk, &mut |segment, row, key, seq, _| {
             let version = newest.entry(key).or_insert((seq, segment, row));
             *version = (*version).max((seq, segment, row));
@@ -109,7 +113,7 @@ impl OldManifest {
         let layout = Layout::old(self.table, self.row_bytes as usize);
         let counters = Counters::new(1);
         for entry in &self.segments {
-            let number = entry.segment;
+            let number = entry.here();
             let origin = Origin { store: StoreId::OLD, number };
             let spot = Spot {
                 directory: 0,
@@ -131,12 +135,13 @@ impl OldManifest {
                     let offset = layout.page_offset(number);
                     return Err(file.damaged(offset, "the page has a wrong checksum"));
                 }
-                let rows = if number == 0 { 0 } else { layout.rows_on(number, entry.rows) };
+                let is_header = number == PageNumber::HEADER;
+                let rows = if is_header { 0 } else { layout.rows_on(number, entry.rows) };
                 for at in 0..rows {
                     let row = page::row(page, &layout, at);
-                    let seq = u64::from(row.used) << 32 | u64::from(row.birth);
+                    let seq = u64::from(row.used) << 32 | u64::from(row.birth.0);
                     let number = layout.first_row(number) + at;
-                    visit(entry.segment, number, row.key, seq, row.payload)?;
+                    visit(file.number, number, row.key, seq, row.payload)?;
                 }
                 Ok(())
             })?;

@@ -4,6 +4,7 @@
 //! - **How.** Footers do not list births, so the provenance of whole segments decides; where that
 //!   is not enough, in stores begun under version 2, the version's page does.
 
+use crate::numbers::{Birth, Births, SegmentNumber};
 use crate::segment::Deletion;
 
 /// From here up, *row* of a deletion means that a merge dropped the last version of that birth.
@@ -13,56 +14,57 @@ pub(crate) const ROW_UNMOVED: u32 = ROW_DROPPED - 1;
 
 /// Where a segment's rows come from, known without reading pages. Numbers are those of the
 /// segment's origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Provenance {
-    pub(crate) number: u32,
+    pub(crate) number: SegmentNumber,
     /// Whether a merge made the segment.
     pub(crate) merged: bool,
-    /// The least and the greatest birth of its rows.
-    pub(crate) births: (u32, u32),
+    /// Births of its rows.
+    pub(crate) births: Births,
 }
 
 impl Provenance {
     /// Provenance of a segment that rows are put into.
-    pub(crate) fn put(number: u32) -> Self {
-        Self { number, merged: false, births: (number, number) }
+    pub(crate) fn put(number: SegmentNumber) -> Self {
+        Self { number, merged: false, births: Births::all(number.birth()) }
     }
 
     /// Whether a version in this segment is newer than, or the same as, one of its key in `other`.
     pub(crate) fn is_newer(&self, other: &Self) -> bool {
         match (self.merged, other.merged) {
-            (true, false) if self.number > other.number => other.births.1 <= self.births.1,
-            (false, true) if self.number < other.number => self.births.1 > other.births.1,
+            (true, false) if self.number > other.number => {
+                other.births.greatest <= self.births.greatest
+            }
+            (false, true) if self.number < other.number => {
+                self.births.greatest > other.births.greatest
+            }
             _ => self.number > other.number,
         }
     }
 
-    /// Whether `deletion` kills the remaining version of its key in this segment, which is at one
-    /// of the rows `rows.0` to `rows.1`. `None` if only the version's page decides.
-    pub(crate) fn is_dead(&self, rows: (u32, u32), deletion: &Deletion) -> Option<bool> {
+    /// Whether `deletion` kills the remaining version of its key in this segment, which is at row
+    /// `at`. `None` if only the version's page decides.
+    pub(crate) fn is_dead(&self, at: u32, deletion: &Deletion) -> Option<bool> {
         let Deletion { birth, row, .. } = *deletion;
-        if birth > self.births.1 {
+        if birth > self.births.greatest {
             return Some(true);
         }
-        if birth < self.births.0 {
+        if birth < self.births.least {
             return Some(false);
         }
         if row >= ROW_DROPPED {
-            return Some(!self.merged || self.number < row - ROW_DROPPED);
+            return Some(!self.merged || u32::from(self.number) < row - ROW_DROPPED);
         }
         if self.merged {
             return (row != ROW_UNMOVED).then_some(false);
         }
-        if rows.1 < row {
-            return Some(true);
-        }
-        (rows.0 >= row).then_some(false)
+        Some(at < row)
     }
 
     /// Whether `deletion` of its key kills a version with a known birth and row.
-    pub(crate) fn is_dead_version(&self, birth: u32, at: u32, deletion: &Deletion) -> bool {
+    pub(crate) fn is_dead_version(&self, birth: Birth, at: u32, deletion: &Deletion) -> bool {
         let own = birth == deletion.birth;
-        let unmoved = birth == self.number;
+        let unmoved = birth == self.number.birth();
         birth < deletion.birth
             || (own && deletion.row >= ROW_DROPPED)
             || (own && unmoved && at < deletion.row)

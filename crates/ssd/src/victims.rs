@@ -21,6 +21,7 @@
 //! - **Cost.** A sort of the segments.
 
 use crate::layout::{Counts, Layout, PAGE_ALIGN_BYTES};
+use crate::numbers::{Birth, Slot};
 use crate::table::{Segment, Table};
 
 /// Segments with less than half of a full one's live rows are merged once there are more than this,
@@ -53,10 +54,10 @@ pub(crate) struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Slots of the segments to merge, in order.
-    pub(crate) victims: Vec<u32>,
+    pub(crate) victims: Vec<Slot>,
     /// The earliest birth of a stale row elsewhere: deletions of earlier births are dropped. Rows
     /// that go stale later do not need them, since they were put or deleted after them.
-    pub(crate) oldest: u32,
+    pub(crate) oldest: Birth,
     /// Weight of the victims; the result weighs less, unless the gain is a guess.
     pub(crate) weight: u64,
     /// Whether the gain is a guess from a sample of last uses.
@@ -89,22 +90,22 @@ pub(crate) fn plan(table: &Table, choice: &Choice) -> Option<Plan> {
 }
 
 /// Plans a merge of one segment alone, whatever it frees.
-pub(crate) fn alone(table: &Table, slot: u32) -> Plan {
+pub(crate) fn alone(table: &Table, slot: Slot) -> Plan {
     let victims = vec![slot];
     let (oldest, weight) = (oldest_elsewhere(table, &victims), 0);
     Plan { victims, oldest, weight, guess: true }
 }
 
 /// The earliest birth of a stale row in segments other than `except`.
-fn oldest_elsewhere(table: &Table, except: &[u32]) -> u32 {
+fn oldest_elsewhere(table: &Table, except: &[Slot]) -> Birth {
     let others = table.in_order().into_iter().filter(|slot| !except.contains(slot));
     let others = others.map(|slot| table.get(slot)).filter(|other| other.stale() > 0);
-    others.map(|other| other.birth_min()).min().unwrap_or(u32::MAX)
+    others.map(|other| other.birth_min()).min().unwrap_or(Birth::MAX)
 }
 
 /// A sealed segment that can be read.
 struct Candidate<'a> {
-    slot: u32,
+    slot: Slot,
     segment: &'a Segment,
     /// What a merge keeps of it.
     kept: Counts,
@@ -122,15 +123,15 @@ impl<'a> Sealed<'a> {
     fn of(table: &'a Table, choice: &'a Choice) -> Self {
         let all = table.in_order();
         // The earliest birth of a stale row in all other segments is the first or second of these.
-        let mut births: Vec<(u32, u32)> = all
+        let mut births: Vec<(Birth, Slot)> = all
             .iter()
             .filter(|slot| table.get(**slot).stale() > 0)
             .map(|slot| (table.get(*slot).birth_min(), *slot))
             .collect();
         births.sort_unstable();
-        let oldest_beside = |slot: u32| {
+        let oldest_beside = |slot: Slot| {
             let other = births.iter().find(|(_, of)| *of != slot);
-            other.map_or(u32::MAX, |(birth, _)| *birth)
+            other.map_or(Birth::MAX, |(birth, _)| *birth)
         };
         let mut segments = Vec::new();
         for slot in all {
@@ -147,9 +148,9 @@ impl<'a> Sealed<'a> {
     }
 
     /// Stale segments that free something together, best first; empty if none is stale enough.
-    fn stale(&self) -> Vec<u32> {
+    fn stale(&self) -> Vec<Slot> {
         let all = self.stale_among(&|_| true);
-        let frees = |slot: &u32| {
+        let frees = |slot: &Slot| {
             self.segments
                 .iter()
                 .any(|candidate| candidate.slot == *slot && candidate.frees >= BLOCK)
@@ -161,7 +162,7 @@ impl<'a> Sealed<'a> {
         self.stale_among(&|candidate| candidate.frees >= BLOCK)
     }
 
-    fn stale_among(&self, admits: &dyn Fn(&Candidate<'_>) -> bool) -> Vec<u32> {
+    fn stale_among(&self, admits: &dyn Fn(&Candidate<'_>) -> bool) -> Vec<Slot> {
         let choice = self.choice;
         let mut scored: Vec<(f64, &Candidate<'_>)> = Vec::new();
         for candidate in self.segments.iter().filter(|candidate| admits(candidate)) {
@@ -183,7 +184,7 @@ impl<'a> Sealed<'a> {
 
     /// Small segments that fit each other, smallest first: those with less than half of a full
     /// one's live rows, if there are too many of them; any while space is above its target.
-    fn small(&self) -> Vec<u32> {
+    fn small(&self) -> Vec<Slot> {
         let choice = self.choice;
         let is_small = |candidate: &&Candidate<'_>| {
             let few = candidate.segment.live < choice.rows_max.div_ceil(2);
@@ -200,11 +201,11 @@ impl<'a> Sealed<'a> {
     }
 
     /// The segment with the oldest stale rows that force others to keep deletions.
-    fn holding_deletions(&self) -> Option<u32> {
+    fn holding_deletions(&self) -> Option<Slot> {
         let deleted = |candidate: &Candidate<'_>| {
             candidate.segment.deleted_last().map(|birth| (birth, candidate.slot))
         };
-        let mut deleted: Vec<(u32, u32)> = self.segments.iter().filter_map(deleted).collect();
+        let mut deleted: Vec<(Birth, Slot)> = self.segments.iter().filter_map(deleted).collect();
         deleted.sort_unstable_by(|a, b| b.cmp(a));
         let holds = |candidate: &&Candidate<'_>| {
             let other = deleted.iter().find(|(_, slot)| *slot != candidate.slot);
@@ -220,7 +221,7 @@ impl<'a> Sealed<'a> {
         &self,
         candidates: impl Iterator<Item = &'b Candidate<'b>>,
         count_max: usize,
-    ) -> Vec<u32> {
+    ) -> Vec<Slot> {
         let (mut victims, mut rows, mut deletions) = (Vec::new(), 0u64, 0u64);
         for Candidate { slot, segment, kept, .. } in candidates {
             // The number of expired rows is a guess: there must be room for all live ones.

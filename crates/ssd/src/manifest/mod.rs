@@ -17,8 +17,9 @@ use stepwell_disk::Disk;
 use crate::identity::{Origin, StoreId};
 use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
+use crate::numbers::SegmentNumber;
 use crate::options::ROW_BYTES_MAX;
-use crate::segment::{NUMBER_END, Spot};
+use crate::segment::Spot;
 use crate::stats::Counters;
 use crate::{Error, Result, StoreOptions};
 
@@ -128,8 +129,14 @@ impl<'de> Deserialize<'de> for StoreId {
 
 impl SegmentEntry {
     /// A segment made by the manifest's store.
-    pub(crate) fn new(segment: u64, rows: u32, bytes: u64, checksum: String) -> Self {
+    pub(crate) fn new(segment: SegmentNumber, rows: u32, bytes: u64, checksum: String) -> Self {
+        let segment = segment.into();
         Self { segment, rows, bytes, checksum, origin: None, number: None }
+    }
+
+    /// Number of the segment here.
+    pub(crate) fn here(&self) -> SegmentNumber {
+        SegmentNumber::of_manifest(self.segment)
     }
 
     /// The checksum as a number; 0 if it is not one, which no tail's checksum matches.
@@ -179,7 +186,8 @@ impl Manifest {
     /// The store that made a segment, and its number there.
     pub(crate) fn origin(&self, entry: &SegmentEntry) -> Origin {
         let store = self.adopted(entry).map_or(self.store, |adopted| adopted.store);
-        Origin { store, number: entry.number.unwrap_or(entry.segment) }
+        let number = entry.number.unwrap_or(entry.segment);
+        Origin { store, number: SegmentNumber::of_manifest(number) }
     }
 
     fn adopted(&self, entry: &SegmentEntry) -> Option<&Adopted> {
@@ -198,7 +206,7 @@ impl Manifest {
         let old = origin.store == StoreId::OLD;
         let layout = if old { layout.of_version_2() } else { layout };
         let counting = self.counting(entry);
-        Spot { directory, number: entry.segment, cached: false, layout, origin, counting }
+        Spot { directory, number: entry.here(), cached: false, layout, origin, counting }
     }
 
     /// Names a segment of any origin; the key shards in `counting` count in it.
@@ -212,7 +220,7 @@ impl Manifest {
                 self.origins.len() - 1
             });
             entry.origin = Some(place as u32);
-            entry.number = Some(origin.number);
+            entry.number = Some(origin.number.into());
         }
         self.segments.push(entry);
     }
@@ -329,7 +337,7 @@ impl Manifest {
             Some("segments are not sorted by number")
         } else if numbers.last().is_some_and(|last| *last >= self.next_segment) {
             Some("a segment has a number that is not in use yet")
-        } else if self.next_segment > u64::from(NUMBER_END) {
+        } else if self.next_segment > u64::from(SegmentNumber::END) {
             Some("segment numbers have run out")
         } else if !self.segments.iter().all(|entry| self.has_origin(entry)) {
             Some("a segment has an invalid origin")

@@ -8,7 +8,7 @@ fn manifest() -> Manifest {
         let (origin, number) = (None, None);
         let entry = SegmentEntry { segment, rows: 7, bytes: 8304, checksum, origin, number };
         let store = StoreId::from_number(store);
-        let number = segment - 2 * u64::from(segment == 7);
+        let number = SegmentNumber::of_manifest(segment - 2 * u64::from(segment == 7));
         manifest.name(Origin { store, number }, KeyShardSet::ALL, entry);
     }
     manifest
@@ -26,7 +26,7 @@ fn is_plain_json_and_comes_back() {
     assert_eq!(value["segments"][2]["segment"], 8);
     assert_eq!(value["segments"][1]["number"], 5);
     let origins: Vec<u64> =
-        manifest().segments.iter().map(|entry| manifest().origin(entry).number).collect();
+        manifest().segments.iter().map(|entry| manifest().origin(entry).number.into()).collect();
     assert_eq!(origins, [3, 5, 8]);
     let text = String::from_utf8(bytes).unwrap();
     assert!(text.contains("\n    {\"segment\":3,\"rows\":7,"), "a line each: {text}");
@@ -51,14 +51,14 @@ fn every_changed_or_missing_byte_shows() {
 #[test]
 fn what_is_written_can_be_read() {
     let mut manifest = manifest();
-    manifest.next_segment = (NUMBER_END).into();
+    manifest.next_segment = SegmentNumber::END.into();
     let last = SegmentEntry {
-        segment: u64::from(NUMBER_END) - 1,
+        segment: u64::from(SegmentNumber::END) - 1,
         rows: u32::MAX >> 1,
         bytes: 64 << 30,
         checksum: sum_text(u64::MAX),
         origin: Some(u32::MAX),
-        number: Some(u64::from(NUMBER_END) - 1),
+        number: Some(u64::from(SegmentNumber::END) - 1),
     };
     let before = manifest.encode().len();
     manifest.segments.push(last);
@@ -74,10 +74,11 @@ fn key_shards_are_said_where_they_are_not_all() {
     let all = String::from_utf8(manifest().encode()).unwrap();
     assert!(!all.contains("key_shards"), "{all}");
     let mut manifest = Manifest { key_shards: KeyShardSet::part(0, 2), ..manifest() };
-    let entry = |segment| SegmentEntry::new(segment, 7, 8304, sum_text(1));
+    let number = SegmentNumber::of_manifest;
+    let entry = |segment| SegmentEntry::new(number(segment), 7, 8304, sum_text(1));
     manifest.segments.truncate(2);
     manifest.next_segment = 20;
-    let origin = |number| Origin { store: StoreId::from_number(6), number };
+    let origin = |of| Origin { store: StoreId::from_number(6), number: number(of) };
     manifest.name(origin(9), KeyShardSet::part(0, 4), entry(10));
     manifest.name(origin(10), KeyShardSet::part(0, 4), entry(11));
     manifest.name(origin(11), KeyShardSet::part(0, 2), entry(12));

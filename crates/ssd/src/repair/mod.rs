@@ -25,6 +25,7 @@ use crate::check::Listed;
 use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
 use crate::lock;
+use crate::numbers::{Birth, Births, PageNumber, PageOf};
 use crate::segment::{self, Deletion, SegmentFile, Spot, page};
 use crate::stats::Counters;
 use crate::versions::Provenance;
@@ -64,12 +65,11 @@ const KEYS_LOST_MAX: usize = 100_000;
 /// The newest version of a key found so far.
 #[derive(Clone, Copy)]
 struct Version {
-    /// Index of its segment in [`Repair::segments`].
-    segment: u32,
-    page: u32,
+    /// Its page, of a segment in [`Repair::segments`].
+    at: PageOf,
     row: u32,
     /// `None` if unknown, on a damaged page.
-    birth: Option<u32>,
+    birth: Option<Birth>,
 }
 
 /// What is known about a segment.
@@ -84,7 +84,7 @@ struct Repair<'a> {
     segments: Vec<Found>,
     newest: HashMap<Key, Version>,
     deletions: Vec<Deletion>,
-    damaged: HashSet<(u32, u32)>,
+    damaged: HashSet<PageOf>,
     salvaged: Salvaged,
 }
 
@@ -124,8 +124,9 @@ pub fn repair(
     let options = StoreOptions { key_shards, ..options(layout.table, layout.row_bytes) };
     let store = Store::create(Arc::clone(&into), options)?;
     let provenance = |spot: &Spot| {
-        let number = spot.origin.number as u32;
-        Provenance { number, merged: true, births: (0, number) }
+        let number = spot.origin.number;
+        let births = Births { least: Birth::MIN, greatest: number.birth() };
+        Provenance { number, merged: true, births }
     };
     let mut repair = Repair {
         disks,
@@ -160,8 +161,8 @@ impl Salvaged {
 impl Repair<'_> {
     /// Finds the newest version of every key, and the damaged pages.
     fn look(&mut self) -> Result<()> {
-        for number in 0..self.segments.len() as u32 {
-            let Some(file) = self.file(number)? else {
+        for segment in 0..self.segments.len() as u32 {
+            let Some(file) = self.file(segment)? else {
                 self.salvaged.segments_lost += 1;
                 continue;
             };
@@ -169,13 +170,13 @@ impl Repair<'_> {
             let listed = self.listed(&file, &counters)?;
             self.salvaged.segments_unlisted += u64::from(listed.is_none());
             if let Some(listed) = &listed {
-                self.segments[number as usize].provenance = listed.provenance;
+                self.segments[segment as usize].provenance = listed.provenance;
             }
             let pages = pages_in(&file, listed.as_ref().map(|listed| listed.keys.len()))?;
             let mut unlisted = 0;
             file.for_each_page(pages, &counters, &mut |page, bytes, whole| {
-                if page > 0 {
-                    self.look_at(&file, (number, page), (bytes, whole), listed.as_ref());
+                if page > PageNumber::HEADER {
+                    self.look_at(&file, (PageOf { segment, page }, bytes, whole), listed.as_ref());
                 }
                 // Without a list, what follows the last intact page is the rest of the segment, not
                 // pages.
@@ -192,8 +193,8 @@ impl Repair<'_> {
     }
 
     /// A segment's file, or `None` if it is missing or cannot be opened.
-    fn file(&self, number: u32) -> Result<Option<SegmentFile>> {
-        let spot = &self.segments[number as usize].spot;
+    fn file(&self, segment: u32) -> Result<Option<SegmentFile>> {
+        let spot = &self.segments[segment as usize].spot;
         match SegmentFile::open(&*self.disks[spot.directory], spot) {
             Err(Error::Disk(error)) if !error.is_no_descriptor() => Ok(None),
             opened => opened.map(Some),
@@ -222,22 +223,21 @@ impl Repair<'_> {
     fn look_at(
         &mut self,
         file: &SegmentFile,
-        (segment, page): (u32, u32),
-        (bytes, whole): (&[u8], bool),
+        (at_page, bytes, whole): (PageOf, &[u8], bool),
         listed: Option<&Listed>,
     ) {
         let layout = &file.layout;
         if !whole && listed.is_some() {
-            self.damaged.insert((segment, page));
+            self.damaged.insert(at_page);
             self.salvaged.pages_damaged += 1;
         }
         let rows = match listed {
-            Some(listed) => layout.rows_on(page, listed.keys.len() as u32),
+            Some(listed) => layout.rows_on(at_page.page, listed.keys.len() as u32),
             None if whole => rows_on_whole(bytes, layout),
             None => 0,
         };
         for at in 0..rows {
-            let row = layout.first_row(page) + at;
+            let row = layout.first_row(at_page.page) + at;
             let found = whole.then(|| page::row(bytes, layout, at));
             let birth = found.map(|found| found.birth);
             let (key, birth) = match listed {
@@ -249,7 +249,7 @@ impl Repair<'_> {
             if !file.counting.contains_key(key) {
                 continue;
             }
-            let version = Version { segment, page, row, birth };
+            let version = Version { at: at_page, row, birth };
             match self.newest.get(&key) {
                 Some(newest) if self.is_newer(newest, &version) => {}
                 _ => drop(self.newest.insert(key, version)),
@@ -259,9 +259,9 @@ impl Repair<'_> {
 
     /// Whether `one` is newer than `other`, a version of the same key.
     fn is_newer(&self, one: &Version, other: &Version) -> bool {
-        let provenance = |version: &Version| &self.segments[version.segment as usize].provenance;
+        let provenance = |version: &Version| &self.segments[version.at.segment as usize].provenance;
         match (one.birth, other.birth) {
-            _ if one.segment == other.segment => one.row > other.row,
+            _ if one.at.segment == other.at.segment => one.row > other.row,
             (Some(one_birth), Some(other_birth)) if one_birth != other_birth => {
                 one_birth > other_birth
             }
@@ -272,11 +272,11 @@ impl Repair<'_> {
     fn delete(&mut self) {
         for deletion in std::mem::take(&mut self.deletions) {
             let Some(newest) = self.newest.get(&deletion.key) else { continue };
-            let Version { segment, row, birth, .. } = *newest;
-            let provenance = &self.segments[segment as usize].provenance;
+            let Version { at, row, birth } = *newest;
+            let provenance = &self.segments[at.segment as usize].provenance;
             let dead = match birth {
                 Some(birth) => provenance.is_dead_version(birth, row, &deletion),
-                None => provenance.is_dead((row, row), &deletion).unwrap_or(false),
+                None => provenance.is_dead(row, &deletion).unwrap_or(false),
             };
             if dead {
                 self.newest.remove(&deletion.key);
@@ -286,7 +286,7 @@ impl Repair<'_> {
 
     fn count_lost(&mut self) {
         let damaged = &self.damaged;
-        let lost = |version: &Version| damaged.contains(&(version.segment, version.page));
+        let lost = |version: &Version| damaged.contains(&version.at);
         let keys = self.newest.iter().filter(|(_, version)| lost(version)).map(|(key, _)| *key);
         let mut keys: Vec<Key> = keys.collect();
         keys.sort_unstable();
@@ -299,15 +299,16 @@ impl Repair<'_> {
     fn put(&mut self, store: &Store, expire_before: u32) -> Result<()> {
         store.expire_before(expire_before)?;
         let mut batch = Batch::default();
-        for number in 0..self.segments.len() as u32 {
-            let Some(file) = self.file(number)? else { continue };
+        for segment in 0..self.segments.len() as u32 {
+            let Some(file) = self.file(segment)? else { continue };
             let (layout, counters) = (file.layout, Counters::new(self.disks.len()));
             file.for_each_page(pages_in(&file, None)?, &counters, &mut |page, bytes, whole| {
-                let rows = if whole && page > 0 { layout.rows_per_page } else { 0 };
+                let rows =
+                    if whole && page > PageNumber::HEADER { layout.rows_per_page } else { 0 };
                 for at in 0..rows {
                     let row = page::row(bytes, &layout, at);
                     let here = |newest: &&Version| {
-                        (newest.segment, newest.page) == (number, page)
+                        newest.at == PageOf { segment, page }
                             && newest.row == layout.first_row(page) + at
                     };
                     if self.newest.get(&row.key).filter(here).is_some() {
@@ -356,7 +357,7 @@ fn pages_in(file: &SegmentFile, rows: Option<usize>) -> Result<u32> {
 
 /// Number of rows on an intact page without a list: those before the zeros at its end.
 fn rows_on_whole(bytes: &[u8], layout: &Layout) -> u32 {
-    let is_row = |at: &u32| page::row(bytes, layout, *at).birth != 0;
+    let is_row = |at: &u32| page::row(bytes, layout, *at).birth != Birth::MIN;
     (0..layout.rows_per_page).take_while(is_row).count() as u32
 }
 

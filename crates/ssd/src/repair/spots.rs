@@ -7,6 +7,7 @@ use stepwell_disk::Disk;
 use super::Salvaged;
 use crate::identity::Origin;
 use crate::layout::Layout;
+use crate::numbers::SegmentNumber;
 use crate::segment::{self, Header, Spot};
 use crate::{KeyShardSet, Manifest, Result};
 
@@ -18,7 +19,7 @@ pub(super) fn spots_named(
 ) -> Result<Vec<Spot>> {
     let mut spots = Vec::new();
     for entry in &manifest.segments {
-        match directory_of(disks, entry.segment)? {
+        match directory_of(disks, entry.here())? {
             Some(directory) => spots.push(manifest.spot(entry, directory)),
             None => salvaged.segments_lost += 1,
         }
@@ -57,7 +58,7 @@ pub(super) fn spots_of_all(disks: &[Arc<dyn Disk>], salvaged: &mut Salvaged) -> 
     Ok(spots)
 }
 
-fn directory_of(disks: &[Arc<dyn Disk>], number: u64) -> Result<Option<usize>> {
+fn directory_of(disks: &[Arc<dyn Disk>], number: SegmentNumber) -> Result<Option<usize>> {
     for (directory, disk) in disks.iter().enumerate() {
         if disk.exists(&segment::name(number))? {
             return Ok(Some(directory));
@@ -66,10 +67,12 @@ fn directory_of(disks: &[Arc<dyn Disk>], number: u64) -> Result<Option<usize>> {
     Ok(None)
 }
 
-fn numbers_of_all(disks: &[Arc<dyn Disk>]) -> Result<Vec<u64>> {
+fn numbers_of_all(disks: &[Arc<dyn Disk>]) -> Result<Vec<SegmentNumber>> {
     let mut numbers = Vec::new();
     for disk in disks {
-        numbers.extend(disk.list()?.iter().filter_map(|name| segment::number(name)));
+        let found = disk.list()?;
+        let found = found.iter().filter_map(|name| segment::number(name));
+        numbers.extend(found.filter_map(SegmentNumber::new));
     }
     numbers.sort_unstable();
     numbers.dedup();

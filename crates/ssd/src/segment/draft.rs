@@ -12,6 +12,7 @@ use crate::key_shard::{KEY_SHARDS, key_shard};
 use crate::layout::{
     Counts, DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, Layout, TAIL_BYTES,
 };
+use crate::numbers::{Birth, Births};
 
 /// Number of rows whose last use is sampled, or up to twice as many.
 const SAMPLE_ROWS: u32 = 1024;
@@ -19,7 +20,7 @@ const SAMPLE_ROWS: u32 = 1024;
 /// Adjacent rows of one birth, in version 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) birth: u32,
+    pub(crate) birth: Birth,
     pub(crate) rows: u32,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Run {
 pub(crate) struct Deletion {
     pub(crate) key: Key,
     /// Number of the segment that was open at the time.
-    pub(crate) birth: u32,
+    pub(crate) birth: Birth,
     /// Number of that segment's rows at the time, or a special value of
     /// [`versions`](crate::versions).
     pub(crate) row: u32,
@@ -39,8 +40,8 @@ pub(crate) struct Draft {
     keys: Vec<Key>,
     /// Key shard of each key.
     key_shards: Vec<u8>,
-    /// The least and the greatest birth so far.
-    births: (u32, u32),
+    /// Births so far.
+    births: Births,
     deletions: Vec<Deletion>,
     generation: u32,
     sample: Vec<u32>,
@@ -69,7 +70,7 @@ impl Draft {
         Self {
             keys,
             key_shards,
-            births: (u32::MAX, 0),
+            births: Births { least: Birth::MAX, greatest: Birth::MIN },
             deletions: Vec::new(),
             generation,
             sample: Vec::new(),
@@ -91,21 +92,22 @@ impl Draft {
         &self.keys
     }
 
-    /// The latest birth in a deletion, 0 without deletions.
-    pub(crate) fn deleted_last(&self) -> u32 {
-        self.deletions.iter().map(|deletion| deletion.birth).max().unwrap_or(0)
+    /// The latest birth in a deletion.
+    pub(crate) fn deleted_last(&self) -> Option<Birth> {
+        self.deletions.iter().map(|deletion| deletion.birth).max()
     }
 
     /// Adds a row.
     #[inline]
-    pub(crate) fn note(&mut self, key: Key, birth: u32, used: u32) {
+    pub(crate) fn note(&mut self, key: Key, birth: Birth, used: u32) {
         // A countdown: a division would cost as much as the rest of this function.
         self.sample_in -= 1;
         if self.sample_in == 0 {
             self.sample_in = self.sample_every;
             self.sample.push(used);
         }
-        self.births = (self.births.0.min(birth), self.births.1.max(birth));
+        let Births { least, greatest } = self.births;
+        self.births = Births { least: least.min(birth), greatest: greatest.max(birth) };
         self.key_shards.push(key_shard(key));
         self.keys.push(key);
     }
@@ -122,7 +124,7 @@ impl Draft {
         let part = |part: usize| self.sample.get(last * (part + 1) / USED_PARTS).copied();
         let used = std::array::from_fn(|number| part(number).unwrap_or(0));
         let (counts, generation) = (self.counts(), self.generation);
-        let births = if counts.rows == 0 { (0, 0) } else { self.births };
+        let births = if counts.rows == 0 { Births::NONE } else { self.births };
         Tail { counts, births, generation, footer_sum, pages_sum, used }
     }
 
@@ -149,7 +151,7 @@ impl Draft {
         let places = deletions.chunks_exact_mut(DELETION_BYTES as usize);
         for (place, Deletion { key, birth, row }) in places.zip(&self.deletions) {
             place[..8].copy_from_slice(&key.0.to_le_bytes());
-            place[8..12].copy_from_slice(&birth.to_le_bytes());
+            place[8..12].copy_from_slice(&birth.0.to_le_bytes());
             place[12..].copy_from_slice(&row.to_le_bytes());
         }
         key_shards.copy_from_slice(&self.key_shards);

@@ -19,6 +19,7 @@ use super::reader::SegmentFile;
 use crate::Result;
 use crate::key_shard::KeyShardSet;
 use crate::layout::{DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, RUN_BYTES, Version};
+use crate::numbers::{Birth, Births};
 use crate::stats::Counters;
 use crate::versions::{Provenance, ROW_UNMOVED};
 
@@ -34,19 +35,22 @@ pub(crate) struct Footer {
 
 impl Footer {
     /// The births of rows, in order, if the footer lists them: in version 2.
-    pub(crate) fn births(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn births(&self) -> impl Iterator<Item = Birth> {
         self.runs.iter().flat_map(|run| std::iter::repeat_n(run.birth, run.rows as usize))
     }
 
-    /// The least and the greatest birth.
-    fn births_bounds(&self) -> (u32, u32) {
+    /// Births of all rows.
+    fn births_bounds(&self) -> Births {
         let births = || self.runs.iter().map(|run| run.birth);
-        (births().min().unwrap_or(0), births().max().unwrap_or(0))
+        match births().min().zip(births().max()) {
+            Some((least, greatest)) => Births { least, greatest },
+            None => Births::NONE,
+        }
     }
 }
 
 /// The part of a footer that counts; all that was read had its checksums.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Counting {
     /// Numbers and keys of the rows whose key shards count, in order.
     pub(crate) rows: Vec<(u32, Key)>,
@@ -223,8 +227,8 @@ impl SegmentFile {
             Version::Two => footer.births_bounds(),
             Version::Three => tail.births,
         };
-        let number = self.origin.number as u32;
-        Provenance { number, merged: births != (number, number), births }
+        let number = self.origin.number;
+        Provenance { number, merged: births != Births::all(number.birth()), births }
     }
 }
 
@@ -272,13 +276,13 @@ fn decode_old(bytes: &[u8], tail: &Tail) -> std::result::Result<Footer, String> 
 
 fn decode_run(bytes: &[u8]) -> Run {
     let (birth, rest) = u32_and_rest(bytes);
-    Run { birth, rows: u32_and_rest(rest).0 }
+    Run { birth: Birth(birth), rows: u32_and_rest(rest).0 }
 }
 
 fn decode_deletions(bytes: &[u8]) -> impl Iterator<Item = Deletion> {
     bytes.chunks_exact(DELETION_BYTES as usize).map(|bytes| {
         let (key, rest) = u64_and_rest(bytes);
         let (birth, rest) = u32_and_rest(rest);
-        Deletion { key: Key(key), birth, row: u32_and_rest(rest).0 }
+        Deletion { key: Key(key), birth: Birth(birth), row: u32_and_rest(rest).0 }
     })
 }

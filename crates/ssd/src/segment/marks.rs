@@ -22,12 +22,13 @@ use stepwell_base::hash;
 use super::page::{self, u32_and_rest, u64_and_rest};
 use crate::identity::{Origin, StoreId};
 use crate::layout::{Counts, Layout, TAIL_BYTES, Version};
+use crate::numbers::{Birth, Births, PageNumber, SegmentNumber};
 use crate::options::ROW_BYTES_MAX;
 
 const HEADER_MAGIC: &[u8; 8] = b"STEPWSEG";
 const TAIL_MAGIC: &[u8; 8] = b"STEPWEND";
 /// Page number of the tail in its place sum.
-const TAIL_PLACE: u32 = u32::MAX;
+const TAIL_PLACE: PageNumber = PageNumber(u32::MAX);
 /// Offset of the tail's own checksum in it.
 const TAIL_SUM_AT: usize = TAIL_BYTES - 16;
 /// Number of parts into which a segment's rows are divided by last use.
@@ -59,9 +60,9 @@ pub(crate) fn put_header(page: &mut [u8], layout: &Layout, origin: &Origin) -> u
     page[12..16].copy_from_slice(&layout.table.to_le_bytes());
     page[16..20].copy_from_slice(&(layout.row_bytes as u32).to_le_bytes());
     page[20..24].copy_from_slice(&(layout.page_bytes as u32).to_le_bytes());
-    page[24..32].copy_from_slice(&origin.number.to_le_bytes());
+    page[24..32].copy_from_slice(&u64::from(origin.number).to_le_bytes());
     page[32..48].copy_from_slice(&origin.store.to_bytes());
-    page::seal(page, layout.table, origin, 0)
+    page::seal(page, layout.table, origin, PageNumber::HEADER)
 }
 
 /// Checks that a header page belongs to this segment.
@@ -106,6 +107,7 @@ impl Header {
         let (row_bytes, rest) = u32_and_rest(rest);
         let (page_bytes, rest) = u32_and_rest(rest);
         let (number, rest) = u64_and_rest(rest);
+        let number = SegmentNumber::new(number)?;
         let store = StoreId::from_bytes(*rest.first_chunk()?);
         let (row_bytes, page_bytes) = (row_bytes as usize, page_bytes as usize);
         let known = magic == HEADER_MAGIC && (1..=ROW_BYTES_MAX).contains(&row_bytes);
@@ -126,7 +128,7 @@ impl Header {
 pub(crate) fn is_whole(page: &[u8]) -> bool {
     let whole = |header: Header| {
         page.len() == header.layout.page_bytes
-            && page::is_whole(page, header.layout.table, &header.origin, 0)
+            && page::is_whole(page, header.layout.table, &header.origin, PageNumber::HEADER)
     };
     Header::read(page).is_some_and(whole)
 }
@@ -135,8 +137,8 @@ pub(crate) fn is_whole(page: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) counts: Counts,
-    /// The least and the greatest birth of its rows, zeros without rows; not in version 2.
-    pub(crate) births: (u32, u32),
+    /// Births of its rows; not in version 2.
+    pub(crate) births: Births,
     /// The most merges that any of its rows went through.
     pub(crate) generation: u32,
     pub(crate) footer_sum: u64,
@@ -150,7 +152,7 @@ impl Tail {
         let mut bytes = [0; TAIL_BYTES];
         let (second, last) = match layout.version {
             Version::Two => (self.counts.runs, 0),
-            Version::Three => self.births,
+            Version::Three => (self.births.least.0, self.births.greatest.0),
         };
         bytes[..4].copy_from_slice(&self.counts.rows.to_le_bytes());
         bytes[4..8].copy_from_slice(&second.to_le_bytes());
@@ -191,8 +193,11 @@ impl Tail {
             (*part, rest) = u32_and_rest(rest);
         }
         let (runs, births) = match layout.version {
-            Version::Two => (second, (0, 0)),
-            Version::Three => (0, (second, u32_and_rest(rest).0)),
+            Version::Two => (second, Births::NONE),
+            Version::Three => {
+                let (least, greatest) = (Birth(second), Birth(u32_and_rest(rest).0));
+                (0, Births { least, greatest })
+            }
         };
         let counts = Counts { rows, runs, deletions };
         let tail = Self { counts, births, generation, footer_sum, pages_sum, used };
@@ -210,7 +215,7 @@ mod tests {
     use super::*;
 
     fn origin(number: u64) -> Origin {
-        Origin { store: StoreId::from_number(77), number }
+        Origin { store: StoreId::from_number(77), number: SegmentNumber::of_manifest(number) }
     }
 
     fn header(layout: &Layout, origin: &Origin) -> Vec<u8> {
@@ -231,7 +236,7 @@ mod tests {
         assert!(check_header(&bytes, &Layout::new(5, 65), &origin(8)).is_err());
         assert!(check_header(&bytes[..20], &layout, &origin(8)).is_err());
         assert!(check_header(&[], &layout, &origin(8)).is_err());
-        let other = Origin { store: StoreId::from_number(78), number: 8 };
+        let other = Origin { store: StoreId::from_number(78), ..origin(8) };
         let Err(Fault::Damage(why)) = check_header(&bytes, &layout, &other) else { panic!() };
         assert!(why.contains("of another store"), "{why}");
         for at in 0..bytes.len() {
@@ -251,7 +256,10 @@ mod tests {
                 Version::Two => Counts { rows: 100, runs: 3, deletions: 1 },
                 Version::Three => Counts { rows: 100, runs: 0, deletions: 1 },
             };
-            let births = if version == Version::Two { (0, 0) } else { (3, 8) };
+            let births = match version {
+                Version::Two => Births::NONE,
+                Version::Three => Births { least: Birth(3), greatest: Birth(8) },
+            };
             let used = std::array::from_fn(|part| part as u32 * 9);
             let (footer_sum, pages_sum) = (0x1234, 77);
             let tail = Tail { counts, births, generation: 2, footer_sum, pages_sum, used };

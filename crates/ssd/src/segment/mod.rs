@@ -17,21 +17,21 @@ pub(crate) use marks::{Header, Tail};
 pub(crate) use pages::PageBuffer;
 pub(crate) use reader::{SegmentFile, Spot};
 
+use crate::numbers::SegmentNumber;
+
 /// The most bytes of footers and pages per read when reading sequentially.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
-
-/// Exclusive upper bound of segment numbers.
-pub(crate) const NUMBER_END: u32 = (1 << 31) - 1;
 
 const NAME_PREFIX: &str = "segment-";
 const NAME_SUFFIX: &str = ".rows";
 
 /// Name of a segment's file.
-pub(crate) fn name(number: u64) -> String {
+pub(crate) fn name(number: SegmentNumber) -> String {
+    let number = u64::from(number);
     format!("{NAME_PREFIX}{number:012}{NAME_SUFFIX}")
 }
 
-/// Number of the segment whose file has this name.
+/// Number in a name like that of a segment's file; may be higher than any segment's.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(NAME_PREFIX)?.strip_suffix(NAME_SUFFIX)?;
     number.parse().ok()
@@ -43,7 +43,7 @@ pub fn is_segment(name: &str) -> bool {
 }
 
 /// Number of the segment whose file has or had this name: files set aside may have a suffix.
-pub(crate) fn number_of_any(name: &str) -> Option<u64> {
+pub(crate) fn number_of_any(name: &str) -> Option<SegmentNumber> {
     let (number, _) = name.strip_prefix(NAME_PREFIX)?.split_once(NAME_SUFFIX)?;
-    number.parse().ok().filter(|number| *number < u64::from(NUMBER_END))
+    number.parse().ok().and_then(SegmentNumber::new)
 }

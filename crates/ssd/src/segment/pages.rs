@@ -23,6 +23,7 @@ use super::marks;
 use super::page::{self, Row};
 use crate::identity::Origin;
 use crate::layout::{Layout, PAGE_SUM_BYTES};
+use crate::numbers::PageNumber;
 
 #[derive(Debug)]
 pub(crate) struct PageBuffer {
@@ -32,7 +33,7 @@ pub(crate) struct PageBuffer {
     /// Number of rows in the whole segment so far.
     rows: u32,
     current: Buffer,
-    first_page: u32,
+    first_page: PageNumber,
     /// Number of pages begun in the current chunk.
     pages: u32,
     /// Number of rows on the last page.
@@ -45,7 +46,7 @@ pub(crate) struct PageBuffer {
 /// Pages being written to the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
-    pub(crate) first_page: u32,
+    pub(crate) first_page: PageNumber,
     pub(crate) buffer: Arc<Buffer>,
     /// Number of bytes in it that are pages.
     pub(crate) bytes: usize,
@@ -67,7 +68,7 @@ impl PageBuffer {
             chunk_pages,
             rows: 0,
             current,
-            first_page: 0,
+            first_page: PageNumber::HEADER,
             pages: 1,
             last_rows: layout.rows_per_page,
             in_flight: VecDeque::new(),
@@ -87,9 +88,9 @@ impl PageBuffer {
     }
 
     /// The page of the next row to push.
-    pub(crate) fn next_page(&self) -> u32 {
-        let begun = self.first_page + self.pages;
-        if self.last_rows == self.layout.rows_per_page { begun } else { begun - 1 }
+    pub(crate) fn next_page(&self) -> PageNumber {
+        let is_new = self.last_rows == self.layout.rows_per_page;
+        self.first_page + if is_new { self.pages } else { self.pages - 1 }
     }
 
     /// Appends a row.
@@ -126,7 +127,7 @@ impl PageBuffer {
     }
 
     fn seal_last(&mut self) {
-        let number = self.first_page + self.pages - 1;
+        let number = self.first_page + (self.pages - 1);
         let (layout, origin) = (self.layout, self.origin);
         let used = self.last_rows as usize * layout.stride;
         let page = self.last_page();
@@ -162,7 +163,7 @@ impl PageBuffer {
         let next = next.unwrap_or_else(|| Buffer::new(0));
         let buffer = Arc::new(std::mem::replace(&mut self.current, next));
         let chunk = Chunk { first_page: self.first_page, buffer, bytes };
-        self.first_page += self.pages;
+        self.first_page = self.first_page + self.pages;
         self.pages = 0;
         self.in_flight.push_back(chunk.clone());
         Some(chunk)
@@ -170,7 +171,7 @@ impl PageBuffer {
 
     /// Records that the chunk starting with this page is in the file. Returns its memory, unless it
     /// has other holders, which free it.
-    pub(crate) fn landed(&mut self, first_page: u32) -> Option<Buffer> {
+    pub(crate) fn landed(&mut self, first_page: PageNumber) -> Option<Buffer> {
         let at = self.in_flight.iter().position(|chunk| chunk.first_page == first_page);
         #[expect(clippy::expect_used, reason = "only a chunk that was taken lands")]
         let chunk = self.in_flight.remove(at.expect("a chunk in flight"));
@@ -210,7 +211,7 @@ impl PageBuffer {
     ///
     /// # Panics
     /// If the page is in memory and has no such row.
-    pub(crate) fn find(&self, number: u32, key: Key) -> Option<Row<'_>> {
+    pub(crate) fn find(&self, number: PageNumber, key: Key) -> Option<Row<'_>> {
         let (page, rows) = self.page(number)?;
         let found = page::find(page, &self.layout, rows, key);
         #[expect(clippy::expect_used, reason = "the index names the page that a row was pushed to")]
@@ -219,7 +220,7 @@ impl PageBuffer {
 
     /// A page and its number of rows, or `None` if it is in the file. An unfinished page has no
     /// checksum yet.
-    pub(crate) fn page(&self, number: u32) -> Option<(&[u8], u32)> {
+    pub(crate) fn page(&self, number: PageNumber) -> Option<(&[u8], u32)> {
         let (bytes, at, rows) = if number >= self.first_page {
             let at = number - self.first_page;
             let last = at + 1 == self.pages;
@@ -242,19 +243,22 @@ impl PageBuffer {
 mod tests {
     use super::*;
     use crate::identity::StoreId;
+    use crate::numbers::{Birth, SegmentNumber};
 
-    const ORIGIN: Origin = Origin { store: StoreId::OLD, number: 4 };
+    fn origin() -> Origin {
+        Origin { store: StoreId::OLD, number: SegmentNumber::of_manifest(4) }
+    }
 
     #[test]
     fn rows_are_readable_until_they_are_written() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(Buffer::new(2 * layout.page_bytes), layout, ORIGIN);
+        let mut pages = PageBuffer::new(Buffer::new(2 * layout.page_bytes), layout, origin());
         let mut file = Vec::new();
         let mut taken = Vec::new();
         let payload = |row: u32| vec![row as u8; 1000];
         let row_of = |row: u32, payload: &'static [u8]| Row {
             key: Key(row.into()),
-            birth: 4,
+            birth: Birth(4),
             used: row,
             payload,
         };
@@ -274,18 +278,19 @@ mod tests {
             let found = pages.find(page, Key(row.into())).unwrap();
             assert_eq!((found.used, found.payload), (row, &payload(row)[..]));
         }
-        assert!(pages.find(2, Key(4)).is_none(), "it is in the file");
-        assert_eq!(pages.find(1, Key(3)).unwrap().used, 3, "it is in flight");
+        assert!(pages.find(PageNumber(2), Key(4)).is_none(), "it is in the file");
+        assert_eq!(pages.find(PageNumber(1), Key(3)).unwrap().used, 3, "it is in flight");
         let last = pages.take(None).unwrap();
         file.extend_from_slice(&last.buffer[..last.bytes]);
-        assert_eq!(pages.find(8, Key(29)).unwrap().used, 29);
+        assert_eq!(pages.find(PageNumber(8), Key(29)).unwrap().used, 29);
         assert!(pages.is_taken() && pages.take(None).is_none());
         assert_eq!((pages.rows(), file.len() as u64), (30, layout.footer_offset(30)));
         let mut sums = Checksum::new();
-        for (number, page) in (0..).zip(file.chunks_exact(layout.page_bytes)) {
-            assert!(page::is_whole(page, 1, &ORIGIN, number));
+        for (number, page) in PageNumber::HEADER.onwards().zip(file.chunks_exact(layout.page_bytes))
+        {
+            assert!(page::is_whole(page, 1, &origin(), number));
             sums.update(&page::sum(page).to_le_bytes());
-            for row in (0..30).filter(|row| number > 0 && layout.page_of(*row) == number) {
+            for row in (0..30).filter(|row| layout.page_of(*row) == number) {
                 let (_, found) = page::find(page, &layout, 4, Key(row.into())).unwrap();
                 assert_eq!(found.payload, payload(row));
             }
@@ -296,15 +301,16 @@ mod tests {
     #[test]
     fn a_row_on_the_unfinished_page_is_replaced() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(Buffer::new(3 * layout.page_bytes), layout, ORIGIN);
-        let row = |key: u64, used: u32| Row { key: Key(key), birth: 4, used, payload: &[7; 1000] };
+        let mut pages = PageBuffer::new(Buffer::new(3 * layout.page_bytes), layout, origin());
+        let row =
+            |key: u64, used: u32| Row { key: Key(key), birth: Birth(4), used, payload: &[7; 1000] };
         assert!(!pages.replace(&row(1, 1)));
         pages.push(&row(1, 1));
         assert!(pages.replace(&row(1, 2)));
         assert!(!pages.replace(&row(2, 2)));
         (2..5).for_each(|key| pages.push(&row(key, 1)));
         assert!(!pages.replace(&row(1, 3)), "that page is finished");
-        assert_eq!(pages.find(1, Key(1)).unwrap().used, 2);
+        assert_eq!(pages.find(PageNumber(1), Key(1)).unwrap().used, 2);
         assert_eq!(pages.rows(), 4);
     }
 }

@@ -12,13 +12,14 @@ use super::{CHUNK_BYTES, name};
 use crate::identity::Origin;
 use crate::key_shard::KeyShardSet;
 use crate::layout::{Layout, TAIL_BYTES};
+use crate::numbers::{PageNumber, SegmentNumber};
 use crate::stats::Counters;
 use crate::{Error, FORMAT_VERSION, Result, SegmentEntry};
 
 /// An open segment file: its number here, its directory, and its format.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
-    pub(crate) number: u64,
+    pub(crate) number: SegmentNumber,
     pub(crate) directory: usize,
     /// Whether it uses the system's page cache.
     pub(crate) cached: bool,
@@ -30,13 +31,13 @@ pub(crate) struct SegmentFile {
 }
 
 /// Callback for a page: its number, its bytes, and whether it is intact.
-pub(crate) type VisitPage<'a> = dyn FnMut(u32, &[u8], bool) -> Result<()> + 'a;
+pub(crate) type VisitPage<'a> = dyn FnMut(PageNumber, &[u8], bool) -> Result<()> + 'a;
 
 /// A segment to create or open: its place and its format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) directory: usize,
-    pub(crate) number: u64,
+    pub(crate) number: SegmentNumber,
     pub(crate) cached: bool,
     pub(crate) layout: Layout,
     pub(crate) origin: Origin,
@@ -126,7 +127,7 @@ impl SegmentFile {
     }
 
     /// Reads one data page and checks it.
-    pub(crate) fn page(&self, number: u32, counters: &Counters) -> Result<Buffer> {
+    pub(crate) fn page(&self, number: PageNumber, counters: &Counters) -> Result<Buffer> {
         let offset = self.layout.page_offset(number);
         let bytes = self.read(offset, self.layout.page_bytes, counters)?;
         if page::is_whole(&bytes, self.layout.table, &self.origin, number) {
@@ -145,9 +146,9 @@ impl SegmentFile {
     ) -> Result<()> {
         let layout = &self.layout;
         let at_once = (CHUNK_BYTES / layout.page_bytes as u64).max(1) as u32;
-        let mut first = 0;
-        while first < pages {
-            let count = at_once.min(pages - first);
+        let (mut first, end) = (PageNumber::HEADER, PageNumber::HEADER + pages);
+        while first < end {
+            let count = at_once.min(end - first);
             let bytes = count as usize * layout.page_bytes;
             let chunk = self.read(layout.page_offset(first), bytes, counters);
             let chunk = match chunk {
@@ -156,19 +157,24 @@ impl SegmentFile {
                 }
                 read => read?,
             };
-            for (page, number) in chunk.chunks_exact(layout.page_bytes).zip(first..first + count) {
+            for (page, number) in chunk.chunks_exact(layout.page_bytes).zip(first.onwards()) {
                 visit(number, page, page::is_whole(page, layout.table, &self.origin, number))?;
             }
-            first += count;
+            first = first + count;
         }
         Ok(())
     }
 
     /// Reads pages one by one; unreadable ones are zeros.
-    fn read_what_can_be(&self, first: u32, count: u32, counters: &Counters) -> Result<Buffer> {
+    fn read_what_can_be(
+        &self,
+        first: PageNumber,
+        count: u32,
+        counters: &Counters,
+    ) -> Result<Buffer> {
         let layout = &self.layout;
         let mut chunk = Buffer::new(count as usize * layout.page_bytes);
-        for (page, number) in chunk.chunks_exact_mut(layout.page_bytes).zip(first..) {
+        for (page, number) in chunk.chunks_exact_mut(layout.page_bytes).zip(first.onwards()) {
             match self.read(layout.page_offset(number), page.len(), counters) {
                 Ok(bytes) => page.copy_from_slice(&bytes),
                 Err(error) if error.is_no_descriptor() => return Err(error),
@@ -201,7 +207,7 @@ impl SegmentFile {
 pub(crate) fn row_of<'a>(
     bytes: &'a [u8],
     layout: &Layout,
-    page: u32,
+    page: PageNumber,
     rows: u32,
     key: Key,
 ) -> Option<(u32, Row<'a>)> {

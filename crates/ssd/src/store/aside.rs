@@ -163,7 +163,7 @@ pub(super) fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
         let aside = aside_of(&**disk)?.map_or(Ok(Vec::new()), |aside| aside.list())?;
         let numbers = disk.list()?.into_iter().chain(aside);
         let numbers = numbers.filter_map(|name| segment::number_of_any(&name));
-        highest = numbers.fold(highest, u64::max);
+        highest = numbers.map(u64::from).fold(highest, u64::max);
     }
     Ok(highest + 1)
 }

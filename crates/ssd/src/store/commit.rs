@@ -7,6 +7,7 @@
 
 use super::{Core, Space, Store, Writer};
 use crate::manifest::sum_text;
+use crate::numbers::SegmentNumber;
 use crate::segment::{self, SegmentFile};
 use crate::stats::add;
 use crate::{Error, Manifest, Result, SegmentEntry};
@@ -54,7 +55,8 @@ impl Core {
     /// Syncs new segments, and their names in directories without a manifest.
     fn sync(&self, writer: &mut Writer, manifest: &Manifest) -> Result<()> {
         // Some have been merged already.
-        let named = |number: u64| {
+        let named = |number: SegmentNumber| {
+            let number = u64::from(number);
             manifest.segments.binary_search_by_key(&number, |entry| entry.segment).is_ok()
         };
         writer.unsynced.retain(|file| named(file.number));

@@ -54,9 +54,9 @@ impl Core {
         let mut deleted = 0;
         for key in keys {
             let Some(place) = state.index.remove(*key) else { continue };
-            let (slot, page) = state.table.page(place);
-            state.watch.note(slot, page, *key);
-            state.table.went_stale(slot);
+            let page = state.table.page(place);
+            state.watch.note(page, *key);
+            state.table.went_stale(page.slot);
             open.draft.delete(Deletion { key: *key, birth: open.birth, row });
             deleted += 1;
         }

@@ -8,6 +8,7 @@ use stepwell_disk::Buffer;
 
 use super::Core;
 use crate::index::Place;
+use crate::numbers::{Birth, PageNumber, Slot};
 use crate::segment::page::{self, Row};
 use crate::segment::{CHUNK_BYTES, Deletion, SegmentFile};
 use crate::versions::ROW_UNMOVED;
@@ -21,10 +22,10 @@ pub(super) const LOOKS_MAX: usize = 4096;
 
 /// The live rows of a segment, in order.
 pub(super) struct Live {
-    pub(super) slot: u32,
+    pub(super) slot: Slot,
     file: Arc<SegmentFile>,
     /// Page and key of each row.
-    pub(super) rows: Vec<(u32, Key)>,
+    pub(super) rows: Vec<(PageNumber, Key)>,
     /// Number of rows in the whole segment, live and stale.
     count: u32,
     /// Whether a key may be on a page twice, because it was deleted in between.
@@ -35,7 +36,7 @@ pub(super) struct Live {
 
 impl Core {
     /// The rows of a sealed segment that the index points at, in order.
-    pub(super) fn live(&self, slot: u32) -> Result<Live> {
+    pub(super) fn live(&self, slot: Slot) -> Result<Live> {
         let (file, sealed, live) = {
             let state = self.state();
             let segment = state.table.get(slot);
@@ -90,12 +91,12 @@ impl Core {
             return Ok(());
         };
         let (layout, file) = (&self.layout, &live.file);
-        let mut buffer = Buffer::new((last - first + 1) as usize * layout.page_bytes);
+        let mut buffer = Buffer::new((*last - *first + 1) as usize * layout.page_bytes);
         file.file.read_at(layout.page_offset(*first), &mut buffer)?;
         self.counters.read(file.directory, buffer.len());
         for on_page in rows.chunk_by(|a, b| a.0 == b.0) {
             let number = on_page[0].0;
-            let start = (number - first) as usize * layout.page_bytes;
+            let start = (number - *first) as usize * layout.page_bytes;
             let bytes = &buffer[start..start + layout.page_bytes];
             let place = self.state().table.place(live.slot, number);
             let count = layout.rows_on(number, live.count);
@@ -120,12 +121,13 @@ impl Core {
     pub(super) fn page_lost(
         &self,
         file: &SegmentFile,
-        page: u32,
+        page: PageNumber,
         why: &str,
         keys: Vec<Key>,
     ) -> Error {
         let (path, offset) = (file.file.path().to_owned(), self.layout.page_offset(page));
-        Error::Page { path, offset, table: self.layout.table, page, why: why.to_owned(), keys }
+        let (table, page) = (self.layout.table, page.0);
+        Error::Page { path, offset, table, page, why: why.to_owned(), keys }
     }
 }
 
@@ -137,7 +139,7 @@ pub(super) const NOT_THERE: &str = "a row is missing from it";
 impl Live {
     /// Deletions that may still be needed if `oldest` is the earliest stale birth in other
     /// segments.
-    pub(super) fn deletions_since(&self, oldest: u32) -> impl Iterator<Item = Deletion> {
+    pub(super) fn deletions_since(&self, oldest: Birth) -> impl Iterator<Item = Deletion> {
         let needed = self.deletions.iter().filter(move |deletion| oldest <= deletion.birth);
         // Rows in the segment of its birth go away with it, or its own deletions cover them.
         let row = |deletion: &Deletion| if deletion.row < ROW_UNMOVED { 0 } else { deletion.row };

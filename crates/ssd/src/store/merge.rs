@@ -23,6 +23,7 @@ use super::compactor::Pace;
 use super::{Core, Sweep, write};
 use crate::index::Place;
 use crate::layout::Counts;
+use crate::numbers::{Birth, PageNumber, Slot};
 use crate::options::WRITES_MAX;
 use crate::segment::page::Row;
 use crate::segment::{self, Deletion, Draft, PageBuffer, SegmentFile, Tail};
@@ -59,12 +60,12 @@ pub(super) struct Merged {
 pub(super) struct Failed {
     pub(super) error: Error,
     /// Segments that later merges skip therefore; if there are none, the next merge tries the same.
-    pub(super) left_alone: Vec<u32>,
+    pub(super) left_alone: Vec<Slot>,
 }
 
 impl Failed {
     /// A segment could not be read; without a free file descriptor, it may be readable later.
-    fn unreadable(error: Error, slot: u32) -> Self {
+    fn unreadable(error: Error, slot: Slot) -> Self {
         let left_alone = if error.is_no_descriptor() { Vec::new() } else { vec![slot] };
         Self { error, left_alone }
     }
@@ -124,7 +125,7 @@ impl Core {
         pace: Pace,
     ) -> std::result::Result<Option<Tail>, Failed> {
         let Plan { victims, oldest, .. } = plan;
-        let unreadable = |victim: u32| move |error| Failed::unreadable(error, victim);
+        let unreadable = |victim: Slot| move |error| Failed::unreadable(error, victim);
         let mut lives = Vec::new();
         for victim in victims {
             lives.push(self.live(*victim).map_err(unreadable(*victim))?);
@@ -181,11 +182,11 @@ impl Core {
         deletions.retain(|_| superseded.next() != Some(true));
     }
 
-    fn start_merge(&self, victims: &[u32], counts: &Counts) -> Result<Merge> {
+    fn start_merge(&self, victims: &[Slot], counts: &Counts) -> Result<Merge> {
         let number = self.writer()?.number()?;
         let generation = {
             let state = self.state();
-            let of = |slot: &u32| state.table.get(*slot).sealed.map(|s| s.tail.generation);
+            let of = |slot: &Slot| state.table.get(*slot).sealed.map(|s| s.tail.generation);
             victims.iter().filter_map(of).max().unwrap_or(0)
         };
         let options = QueueOptions { depth: WRITES_MAX, read_bytes: self.layout.page_bytes };
@@ -234,7 +235,7 @@ impl Core {
     fn write_merged(&self, merge: &mut Merge, next: Option<Buffer>) -> Result<()> {
         let Some(chunk) = merge.pages.take(next) else { return Ok(()) };
         let offset = self.layout.page_offset(chunk.first_page);
-        let (token, file) = (u64::from(chunk.first_page), Arc::clone(&merge.file));
+        let (token, file) = (u64::from(chunk.first_page.0), Arc::clone(&merge.file));
         while !merge.queue.write(token, &file.file, offset, &chunk.buffer, chunk.bytes)? {
             self.reap_merge(merge, true)?;
         }
@@ -273,7 +274,7 @@ impl Core {
     fn reap_merge(&self, merge: &mut Merge, wait: bool) -> Result<()> {
         let (mut landed, mut outcome) = (Vec::new(), Ok(()));
         merge.queue.complete(wait, &mut |done| match done.outcome {
-            Ok(_) => landed.push(done.token as u32),
+            Ok(_) => landed.push(PageNumber(done.token as u32)),
             Err(error) => outcome = Err(error.into()),
         })?;
         for first_page in landed {
@@ -295,11 +296,11 @@ impl Core {
 
 impl Merge {
     /// Omits an expired row; older versions of it stay dead.
-    fn expire(&mut self, place: Place, row: &Row<'_>, oldest: u32) {
+    fn expire(&mut self, place: Place, row: &Row<'_>, oldest: Birth) {
         self.expired.push((row.key, place));
         if oldest <= row.birth {
             // No later version has this birth, since only sealed segments are merged.
-            let dropped = ROW_DROPPED + self.file.number as u32;
+            let dropped = ROW_DROPPED + u32::from(self.file.number);
             self.draft.delete(Deletion { key: row.key, birth: row.birth, row: dropped });
         }
     }

@@ -101,7 +101,8 @@ use crate::executor::Executor;
 use crate::index::Index;
 use crate::layout::Layout;
 use crate::lock::Locks;
-use crate::segment::{Draft, NUMBER_END, PageBuffer, SegmentFile, Tail};
+use crate::numbers::{Birth, PageNumber, SegmentNumber, Slot};
+use crate::segment::{Draft, PageBuffer, SegmentFile, Tail};
 use crate::size::{Size, Sizes};
 use crate::stats::Counters;
 use crate::table::Table;
@@ -177,7 +178,7 @@ struct State {
 
 /// A segment's pages that are not all in its file yet.
 struct OpenPages {
-    slot: u32,
+    slot: Slot,
     pages: PageBuffer,
 }
 
@@ -204,7 +205,7 @@ struct Writer {
     /// Sealed segments that have not been synced.
     unsynced: Vec<Arc<SegmentFile>>,
     /// Numbers of unsynced segments whose sync failed; they are rewritten.
-    unsound: Vec<u64>,
+    unsound: Vec<SegmentNumber>,
     /// Merged segments that the next commit will no longer name.
     leaving: Vec<Retired>,
     /// Merged segments that no commit names.
@@ -219,8 +220,8 @@ struct Writer {
 }
 
 struct OpenSegment {
-    slot: u32,
-    birth: u32,
+    slot: Slot,
+    birth: Birth,
     file: Arc<SegmentFile>,
     draft: Draft,
     size: Size,
@@ -228,7 +229,7 @@ struct OpenSegment {
 
 /// A segment whose last writes are in flight.
 struct Ending {
-    slot: u32,
+    slot: Slot,
     file: Arc<SegmentFile>,
     draft: Draft,
     tail: Tail,
@@ -237,8 +238,8 @@ struct Ending {
 
 /// A write to part of a segment, with its bytes.
 struct Write {
-    slot: u32,
-    first_page: u32,
+    slot: Slot,
+    first_page: PageNumber,
     file: Arc<SegmentFile>,
     offset: u64,
     buffer: Arc<Buffer>,
@@ -369,10 +370,9 @@ impl Core {
 }
 
 impl Writer {
-    /// Returns the next segment's number; numbers are never reused and fit births' 32 bits.
-    fn number(&mut self) -> Result<u32> {
-        let number = u32::try_from(self.next_segment).ok().filter(|number| *number < NUMBER_END);
-        let number = number.ok_or_else(|| {
+    /// Returns the next segment's number.
+    fn number(&mut self) -> Result<SegmentNumber> {
+        let number = SegmentNumber::new(self.next_segment).ok_or_else(|| {
             Error::Options(
                 "this store has written 2^31 segments: copy it into a new one".to_owned(),
             )

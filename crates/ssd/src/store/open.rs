@@ -155,13 +155,13 @@ impl Store {
             options.go_on()?;
             let directory = number % disks.len();
             let disk = &disks[directory];
-            let placed = source.link_into(&segment::name(entry.segment), disk.path())?;
+            let placed = source.link_into(&segment::name(entry.here()), disk.path())?;
             if placed == Placed::Copied {
                 counters.wrote(directory, entry.bytes as usize);
             }
             if verify.reads_all(placed) {
                 let file = SegmentFile::open(&**disk, &manifest.spot(entry, directory))?;
-                let from = source.path().join(segment::name(entry.segment));
+                let from = source.path().join(segment::name(entry.here()));
                 let checked = file.check_all(entry, &counters);
                 checked.map_err(|error| error.found_in(from))?;
             }

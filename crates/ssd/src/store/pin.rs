@@ -15,6 +15,7 @@ use super::scan::Cursor;
 use super::stale_in_scan::StaleInScan;
 use super::{Core, State, Writer};
 use crate::layout::Counts;
+use crate::numbers::{PageNumber, SegmentNumber, Slot};
 use crate::segment::SegmentFile;
 use crate::table::Segment;
 use crate::{Error, Result};
@@ -22,7 +23,7 @@ use crate::{Error, Result};
 /// Number of rows that went stale while a scan begins, above which writers wait for it.
 const STALE_MAX: usize = 1 << 18;
 /// Bytes of recording them.
-pub(crate) const SCAN_BYTES: u64 = (STALE_MAX * size_of::<(u32, Key)>()) as u64;
+pub(crate) const SCAN_BYTES: u64 = (STALE_MAX * size_of::<(PageNumber, Key)>()) as u64;
 
 /// A segment as it was when the scan began.
 pub(super) struct Pinned {
@@ -32,7 +33,7 @@ pub(super) struct Pinned {
     /// One bit per row.
     pub(super) live: Vec<u64>,
     /// Pages that were not in the file.
-    pub(super) pages: BTreeMap<u32, Vec<u8>>,
+    pub(super) pages: BTreeMap<PageNumber, Vec<u8>>,
 }
 
 /// The moment when a scan began.
@@ -45,7 +46,7 @@ pub(super) struct Version {
 }
 
 /// Segments held by scans and snapshots: for each number, the holders and the bytes.
-pub(super) type Pins = HashMap<u64, (u32, u64)>;
+pub(super) type Pins = HashMap<SegmentNumber, (u32, u64)>;
 
 impl Pinned {
     fn new(segment: &Segment) -> Self {
@@ -56,7 +57,7 @@ impl Pinned {
     }
 
     /// Number and bytes of the segment.
-    pub(super) fn counted(&self) -> (u64, u64) {
+    pub(super) fn counted(&self) -> (SegmentNumber, u64) {
         (self.file.number, self.bytes)
     }
 
@@ -77,7 +78,7 @@ impl Pinned {
     }
 
     /// Marks those of `rows` live that the index points at now; the segment is in `slot`.
-    fn note(&mut self, state: &State, slot: u32, rows: &[(u32, Key)]) {
+    fn note(&mut self, state: &State, slot: Slot, rows: &[(u32, Key)]) {
         let layout = self.file.layout;
         let keys: Vec<Key> = rows.iter().map(|(_, key)| *key).collect();
         state.index.get_many(&keys, |at, place| {
@@ -102,7 +103,7 @@ impl Pinned {
     }
 
     /// Marks rows live that went stale after the scan began.
-    fn bring_back(&mut self, rows: &[(u32, Key)], stale: &[(u32, Key)]) {
+    fn bring_back(&mut self, rows: &[(u32, Key)], stale: &[(PageNumber, Key)]) {
         let layout = self.file.layout;
         for (page, key) in stale {
             let end = rows.partition_point(|(row, _)| layout.page_of(*row) <= *page);
@@ -133,7 +134,7 @@ impl Core {
         }
         let mut slots = state.table.in_order();
         slots.retain(|slot| state.table.get(*slot).live > 0);
-        let is_sealed = |state: &State, slot: u32| state.table.get(slot).sealed.is_some();
+        let is_sealed = |state: &State, slot: Slot| state.table.get(slot).sealed.is_some();
         let sealed = slots.iter().copied().filter(|slot| is_sealed(&state, *slot));
         state.watch = StaleInScan::over(sealed.collect::<Vec<_>>().into_iter());
         let mut pinned = Vec::new();
@@ -155,7 +156,7 @@ impl Core {
 
     /// Marks the live rows of a segment that is being written, and copies pages that are not in its
     /// file.
-    fn pin_open(&self, state: &State, writer: &Writer, slot: u32, pin: &mut Pinned) {
+    fn pin_open(&self, state: &State, writer: &Writer, slot: Slot, pin: &mut Pinned) {
         let draft = writer.draft(slot);
         assert!(draft.is_some(), "a segment is sealed, or its keys are listed");
         let keys = draft.map_or(&[][..], |draft| draft.keys());
@@ -165,7 +166,7 @@ impl Core {
             pin.leave_last(&rows);
         }
         let layout = self.layout;
-        for page in 1..=layout.pages(rows.len() as u32) {
+        for page in (1..=layout.pages(rows.len() as u32)).map(PageNumber) {
             let held = state.pages(slot).and_then(|pages| pages.page(page));
             if let Some((bytes, _)) = held {
                 pin.pages.insert(page, bytes.to_vec());
@@ -175,7 +176,7 @@ impl Core {
 
     /// Marks the rows of sealed segments that were live when the scan began. Writers wait if too
     /// many have gone stale since.
-    fn pin_all_sealed(&self, pinned: &mut [(u32, Pinned)]) -> Result<()> {
+    fn pin_all_sealed(&self, pinned: &mut [(Slot, Pinned)]) -> Result<()> {
         let mut held = None;
         for (slot, pin) in pinned {
             let (watched, noted) = {
@@ -192,7 +193,7 @@ impl Core {
         Ok(())
     }
 
-    fn pin_sealed(&self, slot: u32, pin: &mut Pinned) -> Result<()> {
+    fn pin_sealed(&self, slot: Slot, pin: &mut Pinned) -> Result<()> {
         let sealed = self.state().table.get(slot).sealed;
         let Some(sealed) = sealed else { unreachable!("watched segments are sealed") };
         let rows = pin.file.counting(&sealed.tail, &self.counters)?.rows;
@@ -216,7 +217,7 @@ impl Core {
         for slot in state.table.in_order() {
             let segment = state.table.get(slot);
             if segment.rows > 0 {
-                sum.update(&segment.file.number.to_le_bytes());
+                sum.update(&u64::from(segment.file.number).to_le_bytes());
                 sum.update(&segment.rows.to_le_bytes());
                 sum.update(&segment.live.to_le_bytes());
             }
@@ -225,7 +226,11 @@ impl Core {
     }
 
     /// Counts segments, given by number and bytes, as held or no longer held.
-    pub(super) fn count_pins(&self, segments: impl Iterator<Item = (u64, u64)>, holds: bool) {
+    pub(super) fn count_pins(
+        &self,
+        segments: impl Iterator<Item = (SegmentNumber, u64)>,
+        holds: bool,
+    ) {
         let mut pins = lock(&self.pins);
         for (number, bytes) in segments {
             if holds {
@@ -246,7 +251,8 @@ impl Core {
             return (0, 0);
         }
         let used = state.table.in_order();
-        let used: Vec<u64> = used.iter().map(|slot| state.table.get(*slot).file.number).collect();
+        let used: Vec<SegmentNumber> =
+            used.iter().map(|slot| state.table.get(*slot).file.number).collect();
         let alone = pins.iter().filter(|(number, _)| used.binary_search(number).is_err());
         alone.fold((0, 0), |(count, sum), (_, (_, bytes))| (count + 1, sum + bytes))
     }

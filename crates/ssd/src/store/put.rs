@@ -184,16 +184,16 @@ impl State {
             open.pages.push(&row);
             appended += 1;
             if let Some(old) = old {
-                let (old, page) = self.table.page(old);
-                self.watch.note(old, page, *key);
-                if old == slot {
+                let old = self.table.page(old);
+                self.watch.note(old, *key);
+                if old.slot == slot {
                     // The older version may be of this piece.
                     self.table.appended(slot, appended);
                     add(&core.counters.rows_put, appended.into());
                     self.next_seq += u64::from(appended);
                     appended = 0;
                 }
-                self.table.went_stale(old);
+                self.table.went_stale(old.slot);
             }
         }
         self.table.appended(slot, appended);

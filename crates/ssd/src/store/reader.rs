@@ -125,9 +125,8 @@ impl Reader {
         state.index.get_many(&harvest.keys, |at, place| {
             let found = &harvest.places[at];
             let is_there = place.is_some_and(|place| {
-                let (slot, page) = state.table.page(place);
-                (slot, page) == (found.slot, found.page)
-                    && state.table.get(slot).file.number == found.segment
+                let at = state.table.page(place);
+                at == found.at && state.table.get(at.slot).file.number == found.segment
             });
             live(at, is_there);
         });
@@ -261,15 +260,16 @@ impl Core {
                 fetch.absent += 1;
                 return;
             };
-            let (slot, page) = state.table.page(place);
-            if let Some(row) = state.pages(slot).and_then(|pages| pages.find(page, keys[at])) {
+            let page = state.table.page(place);
+            let held = state.pages(page.slot);
+            if let Some(row) = held.and_then(|pages| pages.find(page.page, keys[at])) {
                 if row.used >= state.expire_before {
                     destination.put(at, row.payload);
                 }
                 fetch.buffered += 1;
                 return;
             }
-            fetch.want(slot, page, at as u32);
+            fetch.want(page, at as u32);
         });
         fetch.sort(|slot| {
             let segment = state.table.get(slot);

@@ -30,12 +30,13 @@ use super::load::{self, Known};
 use super::view::{Identity, Named, Refreshed, identity};
 use super::{Core, State};
 use crate::index::{Ahead, Place};
+use crate::numbers::{Birth, Slot};
 use crate::segment::{Deletion, SegmentFile};
 use crate::versions::ROW_UNMOVED;
 use crate::{Manifest, Result, StoreId};
 
 /// Segments of a view by identity, with slot and file.
-pub(super) type Segments = BTreeMap<Identity, (u32, Arc<SegmentFile>)>;
+pub(super) type Segments = BTreeMap<Identity, (Slot, Arc<SegmentFile>)>;
 
 /// A new segment.
 struct New {
@@ -49,9 +50,9 @@ pub(super) struct Difference {
     /// New segments in order of numbers.
     new: Vec<New>,
     /// Slots of gone segments, with their keys if some are live.
-    gone: Vec<(u32, Vec<Key>)>,
+    gone: Vec<(Slot, Vec<Key>)>,
     /// Slots of the others, and their files.
-    same: Vec<(u32, Arc<SegmentFile>)>,
+    same: Vec<(Slot, Arc<SegmentFile>)>,
     rows_read: u64,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct Difference {
 struct Change<'a> {
     state: &'a mut State,
     /// Slots of the new segments.
-    slots: Vec<u32>,
+    slots: Vec<Slot>,
     /// For each slot, whether its segment is removed.
     goes: Vec<bool>,
     /// For each slot, rows that became live less those that went stale.
@@ -76,7 +77,7 @@ impl Core {
         let state = self.state();
         let slots = state.table.in_order();
         assert!(slots.len() == manifest.segments.len(), "a view has what its manifest names");
-        let segment = |(entry, slot): (_, u32)| {
+        let segment = |(entry, slot): (_, Slot)| {
             (identity(manifest, entry), (slot, Arc::clone(&state.table.get(slot).file)))
         };
         manifest.segments.iter().zip(slots).map(segment).collect()
@@ -180,17 +181,18 @@ impl Difference {
 }
 
 impl<'a> Change<'a> {
-    fn new(state: &'a mut State, gone: &[(u32, Vec<Key>)], rows: u64) -> Self {
+    fn new(state: &'a mut State, gone: &[(Slot, Vec<Key>)], rows: u64) -> Self {
         let mut goes = vec![false; state.table.slots()];
-        gone.iter().for_each(|(slot, _)| goes[*slot as usize] = true);
+        gone.iter().for_each(|(slot, _)| goes[slot.index()] = true);
         let before = Vec::with_capacity(rows as usize);
         Self { state, slots: Vec::new(), goes, live: Vec::new(), before, dead: Vec::new() }
     }
 
     /// Puts new segments into slots and their rows into the index; returns their deletions.
     fn add_all(&mut self, new: Vec<New>) -> Result<Vec<Deletion>> {
-        let births = |slot: &u32| self.state.table.get(*slot).provenance.births.1;
-        let birth_last = self.state.table.in_order().iter().map(births).max().unwrap_or(0);
+        let birth_of = |slot: &Slot| self.state.table.get(*slot).provenance.births.greatest;
+        let births = self.state.table.in_order().iter().map(birth_of).max();
+        let birth_last = births.unwrap_or(Birth::MIN);
         let mut deletions = Vec::new();
         for New { known, rows, deletions: own } in new {
             let slot = known.insert_into(&mut self.state.table, rows.len() as u32);
@@ -206,17 +208,17 @@ impl<'a> Change<'a> {
 
     fn add(
         &mut self,
-        slot: u32,
+        slot: Slot,
         rows: &[(u32, Key)],
         own: &[Deletion],
-        birth_last: u32,
+        birth_last: Birth,
     ) -> Result<()> {
         let State { index, table, .. } = &mut *self.state;
         let provenance = table.get(slot).provenance;
         let layout = table.get(slot).file.layout;
         let own = load::own_deletions(own, &provenance);
         // I1
-        let copies_alone = provenance.merged && provenance.births.1 <= birth_last;
+        let copies_alone = provenance.merged && provenance.births.greatest <= birth_last;
         let mut ahead = Ahead::new(index, rows.len(), |at| rows[at].1);
         for (row, key) in rows {
             let asked = ahead.next(index);
@@ -226,15 +228,15 @@ impl<'a> Change<'a> {
             }
             let old = index.put_asked(&asked, table.place(slot, layout.page_of(*row)))?;
             if let Some(place) = old {
-                let (of, _) = table.page(place);
-                let goes = self.goes[of as usize];
+                let of = table.page(place).slot;
+                let goes = self.goes[of.index()];
                 if !goes && of != slot && table.get(of).provenance.is_newer(&provenance) {
                     index.put_asked(&asked, place)?;
                     continue;
                 }
-                self.live[of as usize] -= 1;
+                self.live[of.index()] -= 1;
             }
-            self.live[slot as usize] += 1;
+            self.live[slot.index()] += 1;
             self.before.push((*key, old));
         }
         Ok(())
@@ -244,12 +246,10 @@ impl<'a> Change<'a> {
     fn kill(&mut self, deletions: &[Deletion]) {
         for deletion in deletions {
             let Some(place) = self.state.index.get(deletion.key) else { continue };
-            let (of, _) = self.state.table.page(place);
+            let of = self.state.table.page(place).slot;
             let provenance = self.state.table.get(of).provenance;
             // Remaining rows of a segment that is removed are swept.
-            if !self.goes[of as usize]
-                && provenance.is_dead((u32::MAX, u32::MAX), deletion) == Some(true)
-            {
+            if !self.goes[of.index()] && provenance.is_dead(u32::MAX, deletion) == Some(true) {
                 self.dead.push(deletion.key);
             }
         }
@@ -257,22 +257,22 @@ impl<'a> Change<'a> {
         self.dead.dedup();
         for key in &self.dead {
             if let Some(place) = self.state.index.get(*key) {
-                self.live[self.state.table.page(place).0 as usize] -= 1;
+                self.live[self.state.table.page(place).slot.index()] -= 1;
             }
         }
     }
 
     /// Finds the keys that still point at gone segments.
-    fn sweep(&mut self, gone: &[(u32, Vec<Key>)]) -> Result<()> {
+    fn sweep(&mut self, gone: &[(Slot, Vec<Key>)]) -> Result<()> {
         let State { index, table, .. } = &*self.state;
         for (slot, keys) in gone {
-            let left = i64::from(table.get(*slot).live) + self.live[*slot as usize];
+            let left = i64::from(table.get(*slot).live) + self.live[slot.index()];
             if left == 0 {
                 continue;
             }
             let mut found = Vec::new();
             index.get_many(keys, |at, place| {
-                if place.is_some_and(|place| table.page(place).0 == *slot) {
+                if place.is_some_and(|place| table.page(place).slot == *slot) {
                     found.push(keys[at]);
                 }
             });
@@ -302,13 +302,13 @@ impl<'a> Change<'a> {
     }
 
     /// Removes dead keys and gone segments; returns the files (I2).
-    fn settle(self, gone: &[(u32, Vec<Key>)]) -> Vec<Arc<SegmentFile>> {
+    fn settle(self, gone: &[(Slot, Vec<Key>)]) -> Vec<Arc<SegmentFile>> {
         let State { index, table, .. } = self.state;
         for key in &self.dead {
             index.remove(*key);
         }
-        for (slot, live) in (0..).zip(&self.live).filter(|(_, live)| **live != 0) {
-            if !self.goes[slot as usize] {
+        for (slot, live) in (0..).map(Slot).zip(&self.live).filter(|(_, live)| **live != 0) {
+            if !self.goes[slot.index()] {
                 table.live_changed(slot, *live);
             }
         }

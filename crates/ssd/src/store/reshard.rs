@@ -24,7 +24,8 @@ use super::aside::{number_free, set_aside_unnamed};
 use super::load::{self, as_made};
 use super::open::{Disks, home, lock_new, refuse_twice};
 use crate::identity::Origin;
-use crate::segment::{self, NUMBER_END, SegmentFile, Spot};
+use crate::numbers::SegmentNumber;
+use crate::segment::{self, SegmentFile, Spot};
 use crate::stats::Counters;
 use crate::{
     Error, KeyShardSet, MANIFEST_NAME, Manifest, Result, SEGMENTS_MAX, SegmentEntry, StoreId,
@@ -277,30 +278,35 @@ fn link_all(
             continue;
         }
         let directory = manifest.segments.len() % disks.len();
-        let (from, to) = (segment::name(entry.segment), segment::name(number));
+        let next = SegmentNumber::new(number).ok_or_else(|| too_many(manifest, number))?;
+        let (from, to) = (segment::name(entry.here()), segment::name(next));
         let placed = source.disk.link_as(&from, disks[directory].path(), &to)?;
         if placed == Placed::Copied {
             counters.wrote(directory, entry.bytes as usize);
         }
         if verify.reads_all(placed) {
-            let spot = Spot { directory, number, ..spot };
+            let spot = Spot { directory, number: next, ..spot };
             let checked = SegmentFile::open(&*disks[directory], &spot)?.check_all(entry, counters);
             checked.map_err(|error| error.found_in(source.disk.path().join(from)))?;
         }
-        let named = SegmentEntry::new(number, entry.rows, entry.bytes, entry.checksum.clone());
+        let named = SegmentEntry::new(next, entry.rows, entry.bytes, entry.checksum.clone());
         manifest.name(origin, counting, named);
         number += 1;
     }
     manifest.next_segment = manifest.next_segment.max(number);
-    if manifest.segments.len() > SEGMENTS_MAX || manifest.next_segment > u64::from(NUMBER_END) {
-        return Err(Error::Options(format!(
-            "the sources have {} segments with numbers up to {}, more than a store may have: copy \
-             their rows into a new one",
-            manifest.segments.len(),
-            manifest.next_segment
-        )));
+    let too_high = manifest.next_segment > SegmentNumber::END.into();
+    if too_high || manifest.segments.len() > SEGMENTS_MAX {
+        return Err(too_many(manifest, manifest.next_segment));
     }
     Ok(())
+}
+
+fn too_many(manifest: &Manifest, next_segment: u64) -> Error {
+    Error::Options(format!(
+        "the sources have {} segments with numbers up to {next_segment}, more than a store may have: \
+         copy their rows into a new one",
+        manifest.segments.len()
+    ))
 }
 
 /// Checks the number of rows, if all key shards of all sources are in `ours`.

@@ -30,6 +30,7 @@ use stepwell_disk::Queue;
 use super::live::NOT_WHOLE;
 use super::pin::{Pinned, Version};
 use super::{Core, Store};
+use crate::numbers::PageNumber;
 use crate::segment::page;
 use crate::{Error, Result};
 
@@ -105,7 +106,7 @@ struct Run {
     token: u64,
     /// Index of the segment among all of the scan's.
     segment: usize,
-    first_page: u32,
+    first_page: PageNumber,
     pages: u32,
     /// Result of reading them; `None` while the read is in flight.
     outcome: Option<Result<Vec<u8>>>,
@@ -172,10 +173,15 @@ impl Scan {
         scan.segments = segments.into();
         core.count_pins(scan.segments.iter().map(Pinned::counted), true);
         if let Some(cursor) = from {
-            while scan.segments.front().is_some_and(|first| first.file.number < cursor.segment) {
+            while scan
+                .segments
+                .front()
+                .is_some_and(|first| u64::from(first.file.number) < cursor.segment)
+            {
                 scan.pass();
             }
-            let here = scan.segments.front().is_some_and(|of| of.file.number == cursor.segment);
+            let here =
+                scan.segments.front().is_some_and(|of| u64::from(of.file.number) == cursor.segment);
             scan.row = if here { cursor.row } else { 0 };
             scan.ahead.1 = scan.row;
         }
@@ -226,7 +232,7 @@ impl Scan {
     /// Position of the scan: the next row that is visited is there or after it.
     pub fn cursor(&self) -> Cursor {
         let first = self.segments.front();
-        let segment = first.map_or(u64::MAX, |segment| segment.file.number);
+        let segment = first.map_or(u64::MAX, |segment| segment.file.number.into());
         Cursor { version: self.version.number, segment, row: self.row }
     }
 
@@ -340,7 +346,7 @@ impl Scan {
 
 impl Pinned {
     /// Number of adjacent pages from `first` on with live rows: all in the file, or one in memory.
-    fn pages_together(&self, first: u32, bytes_max: usize) -> u32 {
+    fn pages_together(&self, first: PageNumber, bytes_max: usize) -> u32 {
         let layout = &self.file.layout;
         let pages_max = (bytes_max / layout.page_bytes).max(1) as u32;
         let mut pages = 1;
@@ -366,7 +372,7 @@ impl Core {
     /// The bytes of a run, if all its pages are intact.
     fn whole(&self, segment: &Pinned, run: &Run, bytes: &[u8]) -> Result<Vec<u8>> {
         let (file, layout) = (&segment.file, &segment.file.layout);
-        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(run.first_page..) {
+        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(run.first_page.onwards()) {
             if !page::is_whole(bytes, layout.table, &file.origin, number) {
                 let keys = self.keys_of(segment, number);
                 return Err(self.page_lost(file, number, NOT_WHOLE, keys));
@@ -376,7 +382,7 @@ impl Core {
     }
 
     /// Keys of the live rows of a page; none if the list of keys cannot be read.
-    fn keys_of(&self, segment: &Pinned, page: u32) -> Vec<Key> {
+    fn keys_of(&self, segment: &Pinned, page: PageNumber) -> Vec<Key> {
         let file = &segment.file;
         let read = || file.counting(&file.tail(file.file.len()?, &self.counters)?, &self.counters);
         let rows = read().map(|counting| counting.rows).unwrap_or_default();

@@ -13,6 +13,7 @@ use super::merge::{Failed, MOVES_MAX, Merge, Merged};
 use super::{Core, Retired, State};
 use crate::index::{Ahead, Full, Place};
 use crate::layout::Layout;
+use crate::numbers::Slot;
 use crate::segment::Tail;
 use crate::stats::{Counters, add};
 use crate::table::{Sealed, Segment};
@@ -21,7 +22,7 @@ use crate::versions::Provenance;
 impl Core {
     /// Replaces the inputs of a merge by its result, atomically for commits. The next commit
     /// removes the old files.
-    pub(super) fn settle(&self, victims: &[u32], merged: Merged) -> Result<(), Failed> {
+    pub(super) fn settle(&self, victims: &[Slot], merged: Merged) -> Result<(), Failed> {
         let mut writer = self.writer()?;
         // Commits wait from here on (I7); puts do not.
         let settling = self.settling.lock();
@@ -61,9 +62,9 @@ impl Core {
     }
 
     /// Inserts the new segment with all its rows live.
-    fn insert_merged(&self, merge: &Merge, tail: Tail) -> u32 {
+    fn insert_merged(&self, merge: &Merge, tail: Tail) -> Slot {
         let mut state = self.state_mut();
-        let number = merge.file.number as u32;
+        let number = merge.file.number;
         let provenance = Provenance { number, merged: true, births: tail.births };
         let pages = self.layout.pages(tail.counts.rows);
         let slot = state.table.insert(Segment::new(Arc::clone(&merge.file), provenance), pages);
@@ -82,7 +83,7 @@ impl State {
         &mut self,
         piece: &[(Key, Place)],
         first: u32,
-        slot: u32,
+        slot: Slot,
         layout: &Layout,
     ) -> Result<(), Full> {
         let mut ahead = Ahead::new(&self.index, piece.len(), |at| piece[at].0);
@@ -90,7 +91,7 @@ impl State {
             let asked = ahead.next(&self.index);
             let to = self.table.place(slot, layout.page_of(row));
             let moved = self.index.move_row(&asked, *from, to)?;
-            let stale = if moved { self.table.page(*from).0 } else { slot };
+            let stale = if moved { self.table.page(*from).slot } else { slot };
             self.table.went_stale(stale);
         }
         Ok(())
@@ -98,14 +99,14 @@ impl State {
 
     /// Undoes a complete or partial [`State::move_rows`]: afterwards, the index has no row of the
     /// piece in `slot`.
-    fn move_back(&mut self, piece: &[(Key, Place)], first: u32, slot: u32, layout: &Layout) {
+    fn move_back(&mut self, piece: &[(Key, Place)], first: u32, slot: Slot, layout: &Layout) {
         let mut ahead = Ahead::new(&self.index, piece.len(), |at| piece[at].0);
         for ((_, from), row) in piece.iter().zip(first..) {
             let asked = ahead.next(&self.index);
             let to = self.table.place(slot, layout.page_of(row));
             // Places only get more bits, so the old ones fit.
             if self.index.move_row(&asked, to, *from) == Ok(true) {
-                self.table.came_back(self.table.page(*from).0);
+                self.table.came_back(self.table.page(*from).slot);
             }
         }
     }
@@ -114,14 +115,14 @@ impl State {
         for (key, place) in expired {
             if self.index.get(*key) == Some(*place) {
                 self.index.remove(*key);
-                self.table.went_stale(self.table.page(*place).0);
+                self.table.went_stale(self.table.page(*place).slot);
                 add(&counters.rows_expired, 1);
             }
         }
     }
 
     /// Retires a merged segment; the next successful commit removes its file.
-    fn retire(&mut self, victim: u32) {
+    fn retire(&mut self, victim: Slot) {
         let segment = self.table.remove(victim);
         let (rows, bytes) = (segment.rows, segment.bytes());
         self.retired.segments += 1;

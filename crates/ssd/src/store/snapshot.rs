@@ -13,6 +13,7 @@ use std::sync::Arc;
 use stepwell_disk::{Disk, copy};
 
 use super::{Core, Store, Writer};
+use crate::numbers::SegmentNumber;
 use crate::segment::{self, SegmentFile};
 use crate::{Error, MANIFEST_NAME, Manifest, Result};
 
@@ -72,7 +73,7 @@ impl Core {
 
 impl Copies<'_> {
     /// Numbers and bytes of the files.
-    fn counted(&self) -> impl Iterator<Item = (u64, u64)> + use<'_> {
+    fn counted(&self) -> impl Iterator<Item = (SegmentNumber, u64)> + use<'_> {
         self.files.iter().map(|(file, bytes)| (file.number, *bytes))
     }
 

@@ -26,6 +26,7 @@ use stepwell_base::Key;
 use super::{Core, State};
 use crate::StoreOptions;
 use crate::layout::DELETION_BYTES;
+use crate::numbers::{SegmentNumber, Slot};
 use crate::segment::{SegmentFile, Tail};
 use crate::size::Sizes;
 use crate::table::Segment;
@@ -47,7 +48,7 @@ pub(crate) struct Sweep {
     /// Deleted keys that no segment has a version of.
     unneeded: HashSet<Key>,
     /// Numbers of the segments to merge, each alone, in reverse order.
-    todo: Vec<u64>,
+    todo: Vec<SegmentNumber>,
     /// Number of deletions when a sweep found nothing to merge; while it stays the same, there is
     /// no other sweep.
     in_vain: Option<u64>,
@@ -88,7 +89,7 @@ enum Found {
 #[derive(Default)]
 struct Asked {
     /// Numbers of their segments.
-    deleters: Vec<u64>,
+    deleters: Vec<SegmentNumber>,
     /// The keys without a current version.
     keys: HashMap<Key, Found>,
     /// Number of deletions of keys with a current version, which a merge drops.
@@ -97,7 +98,7 @@ struct Asked {
 
 /// A segment with deletions, or with rows that a sweep looks for.
 struct Holder {
-    number: u64,
+    number: SegmentNumber,
     bytes: u64,
     count: u64,
     /// Whether merges skip it.
@@ -105,7 +106,7 @@ struct Holder {
 }
 
 /// Numbers of the segments with the most for their size, until their counts reach `enough`.
-fn densest(mut holders: Vec<Holder>, enough: u64) -> Vec<u64> {
+fn densest(mut holders: Vec<Holder>, enough: u64) -> Vec<SegmentNumber> {
     let density = |holder: &Holder| holder.count as f64 / holder.bytes.max(1) as f64;
     holders.retain(|holder| holder.count > 0);
     // Equal ones keep the order of segment numbers.
@@ -128,7 +129,7 @@ impl Core {
     }
 
     /// The segment to merge alone because of deletions, if any; starts a sweep if needed.
-    pub(super) fn next_of_sweep(&self, sweep: &mut Sweep) -> Option<u32> {
+    pub(super) fn next_of_sweep(&self, sweep: &mut Sweep) -> Option<Slot> {
         if !self.has_many_deletions(&self.state()) {
             *sweep = Sweep::default();
             return None;
@@ -237,7 +238,7 @@ impl Core {
         segments.map(holder).collect()
     }
 
-    fn sealed_file(&self, number: u64) -> Option<(Arc<SegmentFile>, Tail)> {
+    fn sealed_file(&self, number: SegmentNumber) -> Option<(Arc<SegmentFile>, Tail)> {
         let state = self.state();
         let segment = state.table.get(state.table.slot_of(number)?);
         Some((Arc::clone(&segment.file), segment.sealed?.tail))

@@ -27,6 +27,7 @@ use super::load::{self, Loaded};
 use super::open::{self, Disks};
 use super::refresh::Difference;
 use super::{Store, Writer};
+use crate::identity::Origin;
 use crate::lock::LOCK_NAME;
 use crate::options::Compaction;
 use crate::segment::{SegmentFile, hold};
@@ -299,10 +300,14 @@ fn too_many(disk: &dyn Disk, segments: usize) -> Error {
     ))
 }
 
-/// Identifies a segment, whatever its name: its origin and tail sum.
-pub(super) type Identity = ([u8; 16], u64, u64);
+/// Identifies a segment, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity {
+    origin: Origin,
+    /// Checksum of the tail.
+    sum: u64,
+}
 
 pub(super) fn identity(manifest: &Manifest, entry: &SegmentEntry) -> Identity {
-    let origin = manifest.origin(entry);
-    (origin.store.to_bytes(), origin.number, entry.sum())
+    Identity { origin: manifest.origin(entry), sum: entry.sum() }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Core, Ending, OpenPages, OpenSegment, State, Write, Writer};
 use crate::identity::Origin;
 use crate::layout::Counts;
+use crate::numbers::{PageNumber, SegmentNumber, Slot};
 use crate::segment::pages::Chunk;
 use crate::segment::{Draft, PageBuffer, SegmentFile, Spot};
 use crate::table::{InDirectory, Sealed, Segment};
@@ -13,12 +14,16 @@ use crate::versions::Provenance;
 use crate::{Error, Result, SEGMENTS_MAX};
 
 /// First page of a write of the footer.
-const FOOTER: u32 = u32::MAX;
+const FOOTER: PageNumber = PageNumber(u32::MAX);
 
 impl Core {
     /// Makes a file for a segment of at most `counts`, in the emptiest directory that accepts it.
     /// If it fails, nothing was written.
-    pub(super) fn create_file(&self, number: u32, counts: &Counts) -> Result<Arc<SegmentFile>> {
+    pub(super) fn create_file(
+        &self,
+        number: SegmentNumber,
+        counts: &Counts,
+    ) -> Result<Arc<SegmentFile>> {
         let bytes = self.layout.file_bytes(counts);
         let (cached, segments) = {
             let state = self.state();
@@ -31,11 +36,10 @@ impl Core {
                  segments (tiers.segment)"
             )));
         }
-        let origin = Origin { store: self.id, number: number.into() };
+        let origin = Origin { store: self.id, number };
         let mut outcome = None;
         for directory in self.directories(bytes) {
-            let (number, layout) = (number.into(), self.layout);
-            let counting = self.key_shards;
+            let (layout, counting) = (self.layout, self.key_shards);
             let spot = Spot { directory, number, cached, layout, origin, counting };
             match SegmentFile::create(&*self.disks[directory], &spot, bytes) {
                 Ok(file) => return Ok(Arc::new(file)),
@@ -73,21 +77,21 @@ impl Core {
         while self.executor.has_too_much_under_way() && writer.queue.in_flight() > 0 {
             self.reap(writer, true)?;
         }
-        let birth = writer.number()?;
+        let number = writer.number()?;
         let size = self.size(&self.state()).clone();
         let rows = size.rows;
         let counts = Counts { rows, ..Counts::default() };
-        let file = match self.create_file(birth, &counts) {
+        let file = match self.create_file(number, &counts) {
             // A commit can free the space of merged segments.
             Err(error) if error.is_no_room() && !self.state().retiring.is_empty() => {
                 self.commit_locked(writer)?;
-                self.create_file(birth, &counts)?
+                self.create_file(number, &counts)?
             }
             made => made?,
         };
         let chunk = self.executor.own_chunk(self.options.chunk_bytes());
         let pages = PageBuffer::new(chunk, self.layout, file.origin);
-        let segment = Segment::new(Arc::clone(&file), Provenance::put(birth));
+        let segment = Segment::new(Arc::clone(&file), Provenance::put(number));
         let mut state = self.state_mut();
         let slot = state.table.insert(segment, self.layout.pages(rows));
         state.open.push(OpenPages { slot, pages });
@@ -95,7 +99,7 @@ impl Core {
             Some(spare) => spare.again(rows, 0),
             None => Draft::new(rows, 0),
         };
-        writer.open = Some(OpenSegment { slot, birth, file, draft, size });
+        writer.open = Some(OpenSegment { slot, birth: number.birth(), file, draft, size });
         Ok(())
     }
 
@@ -121,7 +125,7 @@ impl Core {
     }
 
     /// Writes the current chunk and reuses its memory: no other chunk is available.
-    fn write_at_once(&self, slot: u32, file: &Arc<SegmentFile>) -> Result<()> {
+    fn write_at_once(&self, slot: Slot, file: &Arc<SegmentFile>) -> Result<()> {
         let chunk = self.state_mut().pages_mut(slot).take(None);
         let Some(chunk) = chunk else { return Ok(()) };
         let written = self.write_now(file, &chunk);
@@ -137,7 +141,7 @@ impl Core {
         Ok(())
     }
 
-    fn write_of(&self, slot: u32, file: &Arc<SegmentFile>, chunk: Chunk) -> Write {
+    fn write_of(&self, slot: Slot, file: &Arc<SegmentFile>, chunk: Chunk) -> Write {
         let Chunk { first_page, buffer, bytes } = chunk;
         let offset = self.layout.page_offset(first_page);
         Write { slot, first_page, file: Arc::clone(file), offset, buffer, bytes }
@@ -153,7 +157,7 @@ impl Core {
     pub(super) fn write_again(&self, writer: &mut Writer) -> Result<()> {
         while let Some(write) = writer.unwritten.first() {
             let Write { slot, first_page, file, offset, buffer, bytes } = write;
-            let token = u64::from(*slot) << 32 | u64::from(*first_page);
+            let token = u64::from(slot.0) << 32 | u64::from(first_page.0);
             if !writer.queue.write(token, &file.file, *offset, buffer, *bytes)? {
                 self.reap(writer, true)?;
                 continue;
@@ -173,7 +177,7 @@ impl Core {
         });
         let mut outcome = completed.map(drop).map_err(Error::from);
         for (token, written) in finished {
-            let (slot, first_page) = ((token >> 32) as u32, token as u32);
+            let (slot, first_page) = (Slot((token >> 32) as u32), PageNumber(token as u32));
             let of = |write: &Write| (write.slot, write.first_page) == (slot, first_page);
             let at = writer.writing.iter().position(of);
             let write = at.map(|at| writer.writing.swap_remove(at));
@@ -283,7 +287,7 @@ pub(super) fn cut_to(file: &SegmentFile, bytes: u64) -> Result<()> {
 
 impl Writer {
     /// The draft of a segment that is being written.
-    pub(super) fn draft(&self, slot: u32) -> Option<&Draft> {
+    pub(super) fn draft(&self, slot: Slot) -> Option<&Draft> {
         let open = self.open.iter().map(|open| (open.slot, &open.draft));
         let ending = self.ending.iter().map(|ending| (ending.slot, &ending.draft));
         open.chain(ending).find(|(of, _)| *of == slot).map(|(_, draft)| draft)
@@ -291,14 +295,14 @@ impl Writer {
 }
 
 impl State {
-    pub(super) fn pages_mut(&mut self, slot: u32) -> &mut PageBuffer {
+    pub(super) fn pages_mut(&mut self, slot: Slot) -> &mut PageBuffer {
         let open = self.open.iter_mut().find(|open| open.slot == slot);
         #[expect(clippy::expect_used, reason = "a segment has pages in memory until it is sealed")]
         &mut open.expect("a segment being written").pages
     }
 
     /// The pages of a slot's segment until all are in its file.
-    pub(super) fn pages(&self, slot: u32) -> Option<&PageBuffer> {
+    pub(super) fn pages(&self, slot: Slot) -> Option<&PageBuffer> {
         self.open.iter().find(|open| open.slot == slot).map(|open| &open.pages)
     }
 }

@@ -12,6 +12,7 @@ use super::{
     DELETIONS_HELD, Known, Loaded, Loader, Source, open_segment, own_deletions, read_segment,
 };
 use crate::index::{Ahead, ByPart, Index, Parting, Place};
+use crate::numbers::{PageNumber, PageOf};
 use crate::segment::Deletion;
 use crate::segment::reader::row_of;
 use crate::table::Table;
@@ -41,6 +42,7 @@ pub(crate) const fn listed_bytes(rows: u64) -> u64 {
 /// Deletions of some segments, kept until all rows are added.
 #[derive(Default)]
 struct Deletions {
+    /// By index of the segment in the manifest.
     held: HashMap<usize, Vec<Deletion>>,
     count: usize,
 }
@@ -50,7 +52,7 @@ struct Try<'a> {
     loader: &'a Loader<'a>,
     parting: Parting,
     order: Order,
-    /// By slot, which here is the segment's index in the manifest.
+    /// By index of the segment in the manifest.
     known: Vec<OnceLock<Known>>,
     deletions: Mutex<Deletions>,
 }
@@ -59,10 +61,10 @@ struct Try<'a> {
 struct Hand {
     part: usize,
     index: Index,
-    /// Number of rows of each slot that went stale.
+    /// Number of rows of each segment that went stale.
     stale: Vec<u32>,
     /// The last page that was read to find out whether a row is dead.
-    page: Option<((u32, u32), Buffer)>,
+    page: Option<(PageOf, Buffer)>,
 }
 
 /// Loads the segments of `loader` into `index`, which may take `bytes_max` bytes.
@@ -104,13 +106,13 @@ impl Try<'_> {
         }
         let deletions = Relay {
             items: this.known.len(),
-            read: &|slot| this.deletions_of(slot),
+            read: &|segment| this.deletions_of(segment),
             work: &|hand: &mut Hand, _, deletions: &Vec<Deletion>| this.delete(hand, deletions),
         };
         deletions.run(hands)
     }
 
-    /// Slots whose rows are added together, in order.
+    /// Segments whose rows are added together, in order.
     fn groups(&self) -> Vec<Range<usize>> {
         let rows_max = match self.order {
             Order::AsPut => 0,
@@ -118,12 +120,12 @@ impl Try<'_> {
         };
         let mut groups: Vec<Range<usize>> = Vec::new();
         let mut rows = 0;
-        for (slot, entry) in self.loader.manifest.segments.iter().enumerate() {
+        for (segment, entry) in self.loader.manifest.segments.iter().enumerate() {
             rows += u64::from(entry.rows);
             match groups.last_mut() {
-                Some(group) if rows <= rows_max => group.end = slot + 1,
+                Some(group) if rows <= rows_max => group.end = segment + 1,
                 _ => {
-                    groups.push(slot..slot + 1);
+                    groups.push(segment..segment + 1);
                     rows = u64::from(entry.rows);
                 }
             }
@@ -132,13 +134,13 @@ impl Try<'_> {
     }
 
     /// Reads everything but the pages of some segments, and lists the rows that count.
-    fn read(&self, slots: Range<usize>) -> Result<ByPart<Listed>> {
-        let entries = &self.loader.manifest.segments[slots.clone()];
+    fn read(&self, segments: Range<usize>) -> Result<ByPart<Listed>> {
+        let entries = &self.loader.manifest.segments[segments.clone()];
         let named: u64 = entries.iter().map(|entry| u64::from(entry.rows)).sum();
         // The manifest's row counts are not verified yet, hence the cap.
         let mut rows = Vec::with_capacity(named.min(self.loader.options.rows_together()) as usize);
-        for slot in slots {
-            self.read_one(slot, &mut rows)?;
+        for segment in segments {
+            self.read_one(segment, &mut rows)?;
         }
         Ok(match self.order {
             Order::AsPut => ByPart::whole(rows),
@@ -147,11 +149,11 @@ impl Try<'_> {
     }
 
     /// Reads a segment, and adds the rows that count to `listed`.
-    fn read_one(&self, slot: usize, listed: &mut Vec<Listed>) -> Result<()> {
+    fn read_one(&self, segment: usize, listed: &mut Vec<Listed>) -> Result<()> {
         let Loader { disks, options, manifest, counters, .. } = *self.loader;
         options.go_on()?;
-        let entry = &manifest.segments[slot];
-        let opened = match &self.loader.sources[slot] {
+        let entry = &manifest.segments[segment];
+        let opened = match &self.loader.sources[segment] {
             Source::Opened(file) => Arc::clone(file),
             Source::Lies(directory, cached) => {
                 let disk = &*disks[*directory];
@@ -160,58 +162,57 @@ impl Try<'_> {
         };
         let (mut known, rows, deletions) = read_segment(opened, entry, counters)?;
         let own = own_deletions(&deletions, &known.provenance);
-        self.hold(slot, deletions);
+        self.hold(segment, deletions);
         listed.reserve_exact(rows.len());
         for (row, key) in rows {
             if !own.is_empty() && own.get(&key).is_some_and(|before| row < *before) {
                 known.uncounted += 1;
                 continue;
             }
-            let place = self.place(slot, known.file.layout.page_of(row));
+            let place = self.place(segment, known.file.layout.page_of(row));
             listed.push(Listed { key, place });
         }
-        let known = self.known[slot].set(known);
+        let known = self.known[segment].set(known);
         assert!(known.is_ok(), "a segment is read only once");
         Ok(())
     }
 
     /// Keeps a segment's deletions until all rows are added, if there is room.
-    fn hold(&self, slot: usize, found: Vec<Deletion>) {
+    fn hold(&self, segment: usize, found: Vec<Deletion>) {
         let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
         if !found.is_empty() && found.len() <= DELETIONS_HELD - deletions.count {
             deletions.count += found.len();
-            deletions.held.insert(slot, found);
+            deletions.held.insert(segment, found);
         }
     }
 
     /// The deletions of a segment, after all rows were added.
-    fn deletions_of(&self, slot: usize) -> Result<Vec<Deletion>> {
+    fn deletions_of(&self, segment: usize) -> Result<Vec<Deletion>> {
         self.loader.options.go_on()?;
         let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(held) = deletions.held.remove(&slot) {
+        if let Some(held) = deletions.held.remove(&segment) {
             return Ok(held);
         }
         drop(deletions);
-        let known = self.known(slot as u32);
+        let known = self.known(segment as u32);
         known.file.deletions(&known.sealed.tail, self.loader.counters)
     }
 
-    fn known(&self, slot: u32) -> &Known {
+    fn known(&self, segment: u32) -> &Known {
         #[expect(clippy::expect_used, reason = "a segment was read before places name it")]
-        self.known[slot as usize].get().expect("a segment that was read")
+        self.known[segment as usize].get().expect("a segment that was read")
     }
 
-    fn place(&self, slot: usize, page: u32) -> Place {
-        let first = u64::from(self.loader.firsts[slot]);
-        Place(first * u64::from(self.loader.pages) + u64::from(page - 1))
+    fn place(&self, segment: usize, page: PageNumber) -> Place {
+        let first = u64::from(self.loader.firsts[segment].0);
+        Place(first * u64::from(self.loader.pages) + u64::from(page - PageNumber::FIRST))
     }
 
-    /// The segment and page of a place.
-    fn page_of(&self, place: Place) -> (u32, u32) {
+    fn page_of(&self, place: Place) -> PageOf {
         let Loader { pages, firsts, owners, .. } = self.loader;
         let segment = owners[(place.0 / u64::from(*pages)) as usize];
-        let first = u64::from(firsts[segment as usize]) * u64::from(*pages);
-        (segment, (place.0 - first) as u32 + 1)
+        let first = u64::from(firsts[segment as usize].0) * u64::from(*pages);
+        PageOf { segment, page: PageNumber::FIRST + (place.0 - first) as u32 }
     }
 
     /// Adds a part's rows, prefetching the index.
@@ -221,12 +222,12 @@ impl Try<'_> {
         for row in rows {
             let asked = ahead.next(&hand.index);
             let Some(old) = hand.index.put_asked(&asked, row.place)? else { continue };
-            let [(of, _), (slot, _)] = [old, row.place].map(|place| self.page_of(place));
+            let [of, here] = [old, row.place].map(|place| self.page_of(place).segment);
             let is_newer =
-                |slot, than| self.known(slot).provenance.is_newer(&self.known(than).provenance);
-            if of != slot && is_newer(of, slot) {
+                |of, than| self.known(of).provenance.is_newer(&self.known(than).provenance);
+            if of != here && is_newer(of, here) {
                 hand.index.put_asked(&asked, old)?;
-                hand.stale[slot as usize] += 1;
+                hand.stale[here as usize] += 1;
             } else {
                 hand.stale[of as usize] += 1;
             }
@@ -239,10 +240,10 @@ impl Try<'_> {
         let own = |deletion: &&Deletion| self.parting.of(deletion.key) == hand.part;
         for deletion in deletions.iter().filter(own) {
             let Some(place) = hand.index.get(deletion.key) else { continue };
-            let (of, page) = self.page_of(place);
-            if self.is_dead(&mut hand.page, (of, page), deletion)? {
+            let at = self.page_of(place);
+            if self.is_dead(&mut hand.page, at, deletion)? {
                 hand.index.remove(deletion.key);
-                hand.stale[of as usize] += 1;
+                hand.stale[at.segment as usize] += 1;
             }
         }
         Ok(())
@@ -251,40 +252,40 @@ impl Try<'_> {
     /// Whether the deletion kills the version of its key on a page.
     fn is_dead(
         &self,
-        last: &mut Option<((u32, u32), Buffer)>,
-        (slot, page): (u32, u32),
+        last: &mut Option<(PageOf, Buffer)>,
+        at: PageOf,
         deletion: &Deletion,
     ) -> Result<bool> {
-        let Known { file, provenance, sealed, .. } = self.known(slot);
+        let Known { file, provenance, sealed, .. } = self.known(at.segment);
         // Rows killed by a deletion of their own segment were not listed.
-        if let Some(dead) = provenance.is_dead((u32::MAX, u32::MAX), deletion) {
+        if let Some(dead) = provenance.is_dead(u32::MAX, deletion) {
             return Ok(dead);
         }
-        let bytes = match last.take().filter(|(of, _)| *of == (slot, page)) {
+        let bytes = match last.take().filter(|(of, _)| *of == at) {
             Some((_, bytes)) => bytes,
-            None => match file.page(page, self.loader.counters) {
+            None => match file.page(at.page, self.loader.counters) {
                 Ok(bytes) => bytes,
                 // Look-ups of the row will report it; the row count shows whether it is alive.
                 Err(Error::Damaged { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             },
         };
-        let found = row_of(&bytes, &file.layout, page, sealed.tail.counts.rows, deletion.key);
-        let dead =
-            found.is_some_and(|(at, row)| provenance.is_dead_version(row.birth, at, deletion));
-        *last = Some(((slot, page), bytes));
+        let found = row_of(&bytes, &file.layout, at.page, sealed.tail.counts.rows, deletion.key);
+        let dead = found
+            .is_some_and(|(row_at, row)| provenance.is_dead_version(row.birth, row_at, deletion));
+        *last = Some((at, bytes));
         Ok(dead)
     }
 
     /// All segments, in their slots.
     fn table(self, hands: &[Hand]) -> Table {
         let mut table = Table::new(self.loader.pages, self.loader.disks.len());
-        for (slot, known) in self.known.into_iter().enumerate() {
+        for (segment, known) in self.known.into_iter().enumerate() {
             #[expect(clippy::expect_used, reason = "all segments were read")]
             let known = known.into_inner().expect("a segment that was read");
-            let stale: u32 = hands.iter().map(|hand| hand.stale[slot]).sum();
+            let stale: u32 = hands.iter().map(|hand| hand.stale[segment]).sum();
             let first = known.insert_into(&mut table, stale);
-            assert!(first == self.loader.firsts[slot], "slots are given in order");
+            assert!(first == self.loader.firsts[segment], "slots are given in order");
         }
         table
     }

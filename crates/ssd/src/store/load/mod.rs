@@ -33,6 +33,7 @@ use attempt::Order;
 pub(crate) use attempt::listed_bytes;
 
 use crate::index::Index;
+use crate::numbers::Slot;
 use crate::segment::footer::Counting;
 use crate::segment::{self, Deletion, SegmentFile};
 use crate::stats::Counters;
@@ -62,8 +63,8 @@ struct Loader<'a> {
     /// Number of places of a slot.
     pages: u32,
     /// The first slot of each segment; larger ones take several.
-    firsts: Vec<u32>,
-    /// The segment of each slot.
+    firsts: Vec<Slot>,
+    /// The segment of each slot, by its index in the manifest.
     owners: Vec<u32>,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Loader<'a> {
         let pages = layout.pages(options.segment_rows()).max(1);
         let (mut firsts, mut owners) = (Vec::new(), Vec::new());
         for (segment, entry) in (0..).zip(&manifest.segments) {
-            firsts.push(owners.len() as u32);
+            firsts.push(Slot(owners.len() as u32));
             let span = Table::span_of(pages, layout.pages(entry.rows));
             owners.resize(owners.len() + span as usize, segment);
         }
@@ -193,7 +194,7 @@ pub(super) fn check_rows(found: u64, manifest: &Manifest, home: &dyn Disk) -> Re
 
 impl Known {
     /// Puts the segment into a slot; `stale` of the rows that count are stale.
-    pub(super) fn insert_into(self, table: &mut Table, stale: u32) -> u32 {
+    pub(super) fn insert_into(self, table: &mut Table, stale: u32) -> Slot {
         let Self { file, provenance, sealed, uncounted } = self;
         let (rows, pages) = (sealed.tail.counts.rows, file.layout.pages(sealed.tail.counts.rows));
         let segment =
@@ -226,7 +227,7 @@ pub(super) fn read_segment(
     let tail = file.check(entry, counters)?;
     let Counting { rows, deletions, provenance } = file.counting(&tail, counters)?;
     let deleted_last = deletions.iter().map(|deletion| deletion.birth).max();
-    let sealed = Sealed { bytes: entry.bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
+    let sealed = Sealed { bytes: entry.bytes, tail, deleted_last };
     let uncounted = tail.counts.rows - rows.len() as u32;
     Ok((Known { file, provenance, sealed, uncounted }, rows, deletions))
 }
@@ -236,7 +237,7 @@ pub(super) fn read_segment(
 pub(super) fn own_deletions(deletions: &[Deletion], provenance: &Provenance) -> HashMap<Key, u32> {
     let mut own: HashMap<Key, u32> = HashMap::new();
     for Deletion { key, birth, row } in deletions {
-        if !provenance.merged && *birth == provenance.number && *row < ROW_UNMOVED {
+        if !provenance.merged && *birth == provenance.number.birth() && *row < ROW_UNMOVED {
             let before = own.entry(*key).or_insert(*row);
             *before = (*before).max(*row);
         }
@@ -275,7 +276,7 @@ pub(super) fn find(disks: &[Arc<dyn Disk>], manifest: &Manifest) -> Result<Vec<u
         return Err(Error::Lost {
             path: disks[0].path().join(MANIFEST_NAME),
             count: manifest.segments.iter().filter(lost).count(),
-            first: segment::name(first.segment),
+            first: segment::name(first.here()),
             directories: manifest.directories.clone(),
         });
     }
