@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stepwell_base::random::Stream;
-use stepwell_disk::{BLOCK_BYTES, Disk, Engine, FileDisk, QueueOptions};
+use stepwell_disk::{BLOCK_BYTES, Disk, Engine, FileDisk, QueueOptions, Wait};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -65,7 +65,7 @@ fn read(
                 break;
             }
         }
-        reads += queue.complete(true, &mut |done| match done.outcome {
+        reads += queue.complete(Wait::ForOne, &mut |done| match done.outcome {
             Ok(bytes) => checksum ^= u64::from(bytes[0]),
             Err(error) => failure = Some(error),
         })? as u64;

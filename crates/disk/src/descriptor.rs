@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::file_disk::Permit;
+use crate::gauge::Permit;
 
 /// What a descriptor is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,8 +27,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(doc)]
-use crate::BLOCK_BYTES;
-use crate::{Access, Descriptor, OpenFilesStats, Queue, QueueOptions, Result, name};
+use crate::buffer::BLOCK_BYTES;
+use crate::buffer::Buffer;
+use crate::file::File;
+use crate::gauge::OpenFilesStats;
+use crate::queue::{Queue, QueueOptions};
+use crate::{Error, Result, name};
 
 /// One directory of files, with access to other directories of the same world.
 ///
@@ -177,7 +181,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
         if self.try_link(name, directory, to)? {
             return Ok(Placed::Linked);
         }
-        crate::copy(&*self.open(name)?, &*self.directory(directory)?, to)?;
+        copy(&*self.open(name)?, &*self.directory(directory)?, to)?;
         Ok(Placed::Copied)
     }
 
@@ -242,12 +246,39 @@ pub trait Disk: Send + Sync + fmt::Debug {
         let bytes = file.len()?;
         if bytes > bytes_max {
             let path = file.path().to_owned();
-            return Err(crate::Error::TooLarge { path, bytes, bytes_max });
+            return Err(Error::TooLarge { path, bytes, bytes_max });
         }
         let mut whole = vec![0; bytes as usize];
         file.read_at(0, &mut whole)?;
         Ok(whole)
     }
+}
+
+/// Bytes of one read and one write.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Copies a file into a new one in a directory, and syncs it; removes the copy if it fails. The
+/// length of a direct file must be a multiple of a block.
+///
+/// # Errors
+/// If the name is taken there (`AlreadyExists`), or the system refuses.
+pub fn copy(from: &dyn File, directory: &dyn Disk, to: &str) -> Result<()> {
+    let bytes = from.len()?;
+    let target = directory.create(to)?;
+    let copied = || -> Result<()> {
+        let mut buffer = Buffer::new(COPY_BYTES);
+        for offset in (0..bytes).step_by(COPY_BYTES) {
+            let part = (bytes - offset).min(COPY_BYTES as u64) as usize;
+            let buffer = &mut buffer[..part];
+            from.read_at(offset, buffer)?;
+            target.write_at(offset, buffer)?;
+        }
+        target.sync()
+    };
+    copied().inspect_err(|_| {
+        // The first error is the one to report; only what this call made is removed.
+        let _ = directory.remove(to);
+    })
 }
 
 /// The parent directory of `path`; `None` for a root.
@@ -313,65 +344,4 @@ pub enum Placed {
     Linked,
     /// As a copy of its bytes.
     Copied,
-}
-
-/// An open file.
-#[expect(clippy::len_without_is_empty, reason = "a length is asked of the system")]
-pub trait File: Send + Sync + fmt::Debug {
-    /// Path with which it was made or opened, used in messages.
-    fn path(&self) -> &Path;
-
-    /// Length of the file.
-    ///
-    /// # Errors
-    /// If the system cannot tell.
-    fn len(&self) -> Result<u64>;
-
-    /// Writes all of `bytes` at `offset`; the file grows if needed.
-    ///
-    /// # Errors
-    /// If the system refuses; a part may have been written then.
-    ///
-    /// # Panics
-    /// If the file is direct and offset or length is not a multiple of [`BLOCK_BYTES`].
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
-
-    /// Fills all of `buffer` with the bytes from `offset` on.
-    ///
-    /// # Errors
-    /// If the file ends too early (`UnexpectedEof`), or the system refuses.
-    ///
-    /// # Panics
-    /// If the file is direct and offset or length is not a multiple of [`BLOCK_BYTES`].
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
-
-    /// Sets the file's length: removes bytes beyond it, fills new ones with zeros.
-    ///
-    /// # Errors
-    /// If the system refuses, or the file was opened for reading.
-    fn truncate(&self, bytes: u64) -> Result<()>;
-
-    /// Makes everything written so far, and the length, durable.
-    ///
-    /// # Errors
-    /// If the system refuses: it is then unknown what is durable.
-    fn sync(&self) -> Result<()>;
-
-    /// Whether the file is direct.
-    fn is_direct(&self) -> bool;
-
-    /// Whether engines may use the system's descriptor. If not, as for a wrapper that must see
-    /// every operation, they use `read_at` and `write_at`.
-    fn has_descriptor(&self) -> bool {
-        false
-    }
-
-    /// The system's descriptor, which stays open while it is held; `None` if there is none, or so
-    /// many files are in use that this one should be opened later.
-    ///
-    /// # Errors
-    /// If it had to be reopened, and the system refuses or its name refers to another file.
-    fn descriptor(&self, _access: Access) -> Result<Option<Descriptor>> {
-        Ok(None)
-    }
 }

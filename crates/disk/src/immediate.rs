@@ -9,9 +9,12 @@ use std::sync::Arc;
 
 use stepwell_base::random::Stream;
 
+use crate::Result;
+use crate::buffer::Buffer;
+use crate::file::File;
+use crate::queue::{Done, Queue, QueueOptions, Wait};
 use crate::spares::Spares;
 use crate::task::{Finished, Memory, Task};
-use crate::{Buffer, Done, File, Queue, QueueOptions, Result};
 
 #[derive(Debug)]
 pub(crate) struct ImmediateQueue {
@@ -68,12 +71,12 @@ impl Queue for ImmediateQueue {
         Ok(true)
     }
 
-    fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
+    fn complete(&mut self, wait: Wait, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
         let in_flight = self.finished.len();
         if in_flight == 0 {
             return Ok(0);
         }
-        let least = usize::from(wait);
+        let least = usize::from(wait == Wait::ForOne);
         let count = least + self.dice.next_u64() as usize % (in_flight + 1 - least);
         for _ in 0..count {
             let at = self.dice.next_u64() as usize % self.finished.len();

@@ -8,14 +8,16 @@
 
 mod buffer;
 pub mod conformance;
-mod copy;
 mod descriptor;
 mod disk;
 mod error;
 mod faulty_disk;
+mod file;
 mod file_disk;
+mod gauge;
 mod immediate;
 mod mem_disk;
+mod mutex;
 mod name;
 mod pool;
 mod progress;
@@ -25,11 +27,12 @@ mod task;
 mod uring;
 
 pub use buffer::{BLOCK_BYTES, Buffer};
-pub use copy::copy;
 pub use descriptor::{Access, Descriptor};
-pub use disk::{Disk, EntryKind, File, Identity, Lock, Placed};
+pub use disk::{Disk, EntryKind, Identity, Lock, Placed, copy};
 pub use error::{Error, Extent, Operation, Result};
 pub use faulty_disk::{Failure, Faults, FaultyDisk, Flip, Lasting, Reason, Refusal};
-pub use file_disk::{Engine, FileDisk, OpenFiles, OpenFilesStats};
+pub use file::File;
+pub use file_disk::{Engine, FileDisk, OpenFiles};
+pub use gauge::OpenFilesStats;
 pub use mem_disk::{MemDisk, Survival};
-pub use queue::{Done, Queue, QueueOptions};
+pub use queue::{Done, Queue, QueueOptions, Wait};

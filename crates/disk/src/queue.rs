@@ -25,7 +25,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::{BLOCK_BYTES, Buffer, File, Result};
+use crate::Result;
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::file::File;
 
 /// Number of operations that are submitted together, unless something waits for them earlier.
 pub(crate) const GROUP: usize = 32;
@@ -76,12 +78,20 @@ pub trait Queue: Send + Debug {
         bytes: usize,
     ) -> Result<bool>;
 
-    /// Calls `done` with finished operations, in any order; returns their number. With `wait`,
-    /// waits until at least one has finished if any is in flight.
+    /// Calls `done` with finished operations, in any order; returns their number.
     ///
     /// # Errors
     /// If the system takes no operations or returns none; those in flight stay so.
-    fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize>;
+    fn complete(&mut self, wait: Wait, done: &mut dyn FnMut(Done<'_>)) -> Result<usize>;
+}
+
+/// Whether a call waits for operations in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It does not wait.
+    No,
+    /// It waits until at least one has finished, if any is in flight.
+    ForOne,
 }
 
 /// A finished operation.

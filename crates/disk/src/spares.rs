@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Buffer;
+use crate::buffer::Buffer;
 
 #[derive(Debug)]
 pub(crate) struct Spares {
@@ -61,7 +61,7 @@ mod tests {
     use stepwell_base::random::Stream;
 
     use super::*;
-    use crate::BLOCK_BYTES;
+    use crate::buffer::BLOCK_BYTES;
 
     #[test]
     fn the_bound_holds_over_lent_and_ready_ones() {

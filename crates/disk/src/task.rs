@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::Result;
+use crate::buffer::Buffer;
+use crate::file::File;
+use crate::queue::Done;
 use crate::spares::Spares;
-use crate::{Buffer, Done, File, Result};
 
 /// A read or write that a thread performs through [`File`].
 #[derive(Debug)]

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use stepwell_base::rules::Rule;
 use stepwell_base::stage::Progress;
 use stepwell_base::{Key, SlotIndex};
+use stepwell_disk::Wait;
 use stepwell_mem::Victim;
 use stepwell_ssd::{Lookup, Reader, Ticket};
 
@@ -216,7 +217,7 @@ impl Puller {
 
     fn advance_reads(&mut self, wait: bool) -> Result<()> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
-        reader.advance(wait)?;
+        reader.advance(if wait { Wait::ForOne } else { Wait::No })?;
         self.harvester.keep(reader, &self.group);
         Ok(())
     }

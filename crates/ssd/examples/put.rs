@@ -16,7 +16,7 @@ use stepwell_base::Key;
 use stepwell_base::random::{Stream, finalize};
 use stepwell_disk::{
     Buffer, Disk, Done, EntryKind, File, FileDisk, Identity, Lock, MemDisk, Queue, QueueOptions,
-    Result,
+    Result, Wait,
 };
 use stepwell_ssd::{Store, StoreOptions};
 
@@ -180,8 +180,8 @@ impl Queue for Forgets {
         Ok(room)
     }
 
-    fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
-        let count = if wait { self.tokens.len() } else { 0 };
+    fn complete(&mut self, wait: Wait, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
+        let count = if wait == Wait::ForOne { self.tokens.len() } else { 0 };
         self.tokens.drain(..count).for_each(|token| done(Done { token, outcome: Ok(&[]) }));
         Ok(count)
     }

@@ -10,7 +10,7 @@ use stepwell_disk::Disk;
 
 use crate::numbers::{Birth, Births, PageNumber};
 use crate::segment::footer::Footer;
-use crate::segment::{self, SegmentFile, Tail, page};
+use crate::segment::{self, PageRead, SegmentFile, Tail, page};
 use crate::stats::Counters;
 use crate::versions::Provenance;
 use crate::{Aside, Error, Manifest, Result, SegmentEntry, Store, StoreOptions, lock, store};
@@ -142,11 +142,11 @@ impl Checked {
         let pages = 1 + layout.pages(entry.rows);
         let whole_pages = (length / layout.page_bytes as u64).min(u64::from(pages)) as u32;
         let before = self.damages.len();
-        let read = file.for_each_page(whole_pages, &counters, &mut |number, bytes, whole| {
+        let read = file.for_each_page(whole_pages, &counters, &mut |page| {
             self.pages += 1;
-            sums.update(&page::sum(bytes).to_le_bytes());
-            if number > PageNumber::HEADER || !header_noted {
-                self.check_page(file, listed.as_ref(), (number, bytes, whole));
+            sums.update(&page::sum(page.bytes).to_le_bytes());
+            if page.number > PageNumber::HEADER || !header_noted {
+                self.check_page(file, listed.as_ref(), page);
             }
             Ok(())
         });
@@ -172,13 +172,8 @@ impl Checked {
         Ok(footer.map(|footer| Listed::new(file, tail, footer)))
     }
 
-    fn check_page(
-        &mut self,
-        file: &SegmentFile,
-        listed: Option<&Listed>,
-        (number, bytes, whole): (PageNumber, &[u8], bool),
-    ) {
-        let layout = &file.layout;
+    fn check_page(&mut self, file: &SegmentFile, listed: Option<&Listed>, page: PageRead<'_>) {
+        let (layout, PageRead { number, bytes, whole }) = (&file.layout, page);
         let rows = match listed {
             Some(listed) if number > PageNumber::HEADER => {
                 let first = layout.first_row(number) as usize;

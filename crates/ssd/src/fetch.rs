@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stepwell_base::Key;
-use stepwell_disk::{Done, Queue};
+use stepwell_disk::{Done, Queue, Wait};
 
-use crate::harvest::{Beside, FoundAt};
+use crate::harvest::{Beside, FoundAt, Page};
 use crate::layout::Layout;
 use crate::numbers::{PageNumber, Slot, SlotPage};
 use crate::segment::{SegmentFile, page};
@@ -267,7 +267,9 @@ impl Fetch {
         destination: &mut Destination<'_>,
     ) -> Result<()> {
         let mut beside = Beside::default();
-        queue.complete(true, &mut |done| self.done(reading, done, destination, &mut beside))?;
+        queue.complete(Wait::ForOne, &mut |done| {
+            self.done(reading, done, destination, &mut beside);
+        })?;
         Ok(())
     }
 
@@ -284,7 +286,7 @@ impl Fetch {
         self.times.push(self.runs[number].started.elapsed());
         let outcome = match done.outcome {
             Err(_) if self.read_alone(number) => return,
-            Ok(bytes) => self.scatter(reading, (number, bytes), destination, beside),
+            Ok(bytes) => self.scatter(reading, number, bytes, destination, beside),
             Err(error) => Err((self.runs[number].wanted.start, error.into())),
         };
         // Rows are in the order of their pages; the order of reads does not matter.
@@ -317,7 +319,8 @@ impl Fetch {
     fn scatter(
         &mut self,
         reading: Reading<'_>,
-        (number, bytes): (usize, &[u8]),
+        number: usize,
+        bytes: &[u8],
         destination: &mut Destination<'_>,
         beside: &mut Beside,
     ) -> std::result::Result<(), (u32, Error)> {
@@ -328,18 +331,18 @@ impl Fetch {
         assert!(bytes.len() == run.page_count() * layout.page_bytes, "a read is complete");
         let Some(first) = rows.first() else { return Ok(()) };
         let source = &self.sources[first.file()];
-        for (page, number) in bytes.chunks_exact(layout.page_bytes).zip(run.pages.start.onwards()) {
+        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(run.pages.start.onwards())
+        {
             let on_page = rows.partition_point(|row| row.page() <= number);
             let on_page = rows.split_off(..on_page).unwrap_or_default();
-            let count = layout.rows_on(number, source.rows);
-            let is_whole = page::is_whole(page, layout.table, &source.file.origin, number);
+            let page = Page { bytes, layout, rows: layout.rows_on(number, source.rows) };
+            let is_whole = page::is_whole(bytes, layout.table, &source.file.origin, number);
             let (segment, is_around) = (source.file.number, on_page.is_empty());
             let at = SlotPage { slot: source.slot, page: number };
             let place = FoundAt { at, segment, is_around };
             if is_around {
                 // Not requested: any damage is reported when it is.
                 if is_whole {
-                    let page = (page, layout, count);
                     let rows = beside.look(page, place, self.expire_before, |_| false);
                     self.by_age[source.age].add(rows);
                 }
@@ -362,7 +365,7 @@ impl Fetch {
             }
             for row in on_page {
                 let key = destination.keys[row.at as usize];
-                let Some((_, found)) = page::find(page, layout, count, key) else {
+                let Some((_, found)) = page::find(bytes, layout, page.rows, key) else {
                     return Err(lost("a row is missing from it"));
                 };
                 if found.used >= self.expire_before {
@@ -370,7 +373,7 @@ impl Fetch {
                 }
             }
             let own = |key| on_page.iter().any(|row| destination.keys[row.at as usize] == key);
-            let rows = beside.look((page, layout, count), place, self.expire_before, own);
+            let rows = beside.look(page, place, self.expire_before, own);
             self.by_age[source.age].add(rows);
         }
         Ok(())

@@ -80,6 +80,14 @@ pub struct Wasted {
     pub dropped: u32,
 }
 
+/// A page that was read, and the number of rows on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Page<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) layout: &'a Layout,
+    pub(crate) rows: u32,
+}
+
 /// What a reader does with the rows of its pages that it was not asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
@@ -95,7 +103,7 @@ impl Beside {
     /// neighbouring page). Returns how many, or `None` if it did not look.
     pub(crate) fn look(
         &mut self,
-        (page, layout, rows): (&[u8], &Layout, u32),
+        Page { bytes, layout, rows }: Page<'_>,
         place: FoundAt,
         expire_before: u32,
         own: impl Fn(Key) -> bool,
@@ -107,12 +115,13 @@ impl Beside {
         }
         let before = found.keys.len();
         keys.clear();
-        keys.extend((0..rows).map(|at| page::row(page, layout, at).key));
+        keys.extend((0..rows).map(|at| page::row(bytes, layout, at).key));
         wanted.look(keys, &mut |at| {
-            let row = page::row(page, layout, at as u32);
+            let row = page::row(bytes, layout, at as u32);
             // A key put again after a deletion may be on the page twice: the last one counts.
             let is_last = || {
-                page::find(page, layout, rows, row.key).is_some_and(|(last, _)| last as usize == at)
+                let last = page::find(bytes, layout, rows, row.key);
+                last.is_some_and(|(last, _)| last as usize == at)
             };
             let takes = found.keys.len() < ROWS_MAX && row.used >= expire_before;
             if takes && !own(row.key) && is_last() {

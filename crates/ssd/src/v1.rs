@@ -17,7 +17,7 @@ use crate::layout::Layout;
 use crate::manifest::{MANIFEST_BYTES_MAX, checked_body};
 use crate::numbers::{PageNumber, SegmentNumber};
 use crate::options::ROW_BYTES_MAX;
-use crate::segment::{SegmentFile, Spot, page};
+use crate::segment::{PageRead, SegmentFile, Spot, page};
 use crate::stats::Counters;
 use crate::{Error, MANIFEST_NAME, Result, SegmentEntry, Store};
 
@@ -130,7 +130,7 @@ impl OldManifest {
                 return Err(file.damaged(bytes.min(entry.bytes), why));
             }
             let pages = 1 + layout.pages(entry.rows);
-            file.for_each_page(pages, &counters, &mut |number, page, whole| {
+            file.for_each_page(pages, &counters, &mut |PageRead { number, bytes, whole }| {
                 if !whole {
                     let offset = layout.page_offset(number);
                     return Err(file.damaged(offset, "the page has a wrong checksum"));
@@ -138,7 +138,7 @@ impl OldManifest {
                 let is_header = number == PageNumber::HEADER;
                 let rows = if is_header { 0 } else { layout.rows_on(number, entry.rows) };
                 for at in 0..rows {
-                    let row = page::row(page, &layout, at);
+                    let row = page::row(bytes, &layout, at);
                     let seq = u64::from(row.used) << 32 | u64::from(row.birth.0);
                     let number = layout.first_row(number) + at;
                     visit(file.number, number, row.key, seq, row.payload)?;

@@ -4,8 +4,10 @@ use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
-use super::{filled, pattern};
-use crate::{BLOCK_BYTES, Buffer, Disk, File};
+use super::fixtures::{filled, pattern};
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::disk::Disk;
+use crate::file::File;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 

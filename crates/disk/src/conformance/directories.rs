@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use super::filled;
-use crate::{Disk, EntryKind};
+use super::fixtures::filled;
+use crate::disk::{Disk, EntryKind};
 
 pub(super) fn run(disk: &dyn Disk) {
     let path = disk.path().join("directories");

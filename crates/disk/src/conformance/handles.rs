@@ -7,9 +7,11 @@ use std::thread;
 use stepwell_base::random::Stream;
 
 use super::direct::direct;
+use super::fixtures::{filled, pattern};
 use super::queues::{all, queue, some};
-use super::{filled, pattern};
-use crate::{BLOCK_BYTES, Buffer, Disk, File};
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::disk::Disk;
+use crate::file::File;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 

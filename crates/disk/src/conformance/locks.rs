@@ -1,6 +1,6 @@
 //! Locks: exclusive or shared, and when they are released.
 
-use crate::Disk;
+use crate::disk::Disk;
 
 const NAME: &str = "a.lock";
 

@@ -4,15 +4,17 @@
 
 mod direct;
 mod directories;
+mod fixtures;
 mod handles;
 mod locks;
 mod order;
 mod queues;
 
 use std::io::ErrorKind;
-use std::sync::Arc;
 
-use crate::{Buffer, Disk, File, copy};
+use self::fixtures::{filled, pattern};
+use crate::buffer::Buffer;
+use crate::disk::{Disk, copy};
 
 /// Runs the whole suite on `disk`, an empty directory.
 ///
@@ -33,17 +35,6 @@ pub fn run(disk: &dyn Disk) {
     order::run(disk);
     handles::run(disk);
     assert_eq!(disk.list().unwrap(), Vec::<String>::new(), "every test cleans up");
-}
-
-/// Bytes that vary with their position.
-fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|n| (n.wrapping_mul(2_654_435_761) >> 7) as u8).collect()
-}
-
-fn filled(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Arc<dyn File> {
-    let file = disk.create(name).unwrap();
-    file.write_at(0, bytes).unwrap();
-    file
 }
 
 fn names_come_and_go(disk: &dyn Disk) {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::thread;
 
 use super::direct::direct;
-use super::pattern;
+use super::fixtures::pattern;
 use super::queues::{all, queue, read_at_random};
-use crate::{BLOCK_BYTES, Buffer, Disk, File};
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::disk::Disk;
+use crate::file::File;
+use crate::queue::{Done, Wait};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -22,13 +25,13 @@ pub(super) fn run(disk: &dyn Disk) {
 fn without_waiting_all_is_handed_back_in_the_end(disk: &dyn Disk) {
     let (file, _) = direct(disk, "a", 40);
     let mut queue = queue(disk, 64, 64);
-    assert_eq!(queue.complete(false, &mut |_| panic!("nothing was started")).unwrap(), 0);
+    assert_eq!(queue.complete(Wait::No, &mut |_| panic!("nothing was started")).unwrap(), 0);
     for token in 0..40 {
         assert!(queue.read(token, &file, token * BLOCK, BLOCK_BYTES).unwrap());
     }
     let mut seen = BTreeSet::new();
     while seen.len() < 40 {
-        let handed = queue.complete(false, &mut |done| {
+        let handed = queue.complete(Wait::No, &mut |done| {
             done.outcome.unwrap();
             assert!(seen.insert(done.token), "handed back once");
         });
@@ -52,11 +55,11 @@ fn a_queue_goes_to_other_threads(disk: &dyn Disk) {
                     assert!(queue.read(token, file, token * BLOCK, 2 * BLOCK_BYTES).unwrap());
                 }
                 let mut handed = BTreeSet::new();
-                let note = &mut |done: crate::Done<'_>| {
+                let note = &mut |done: Done<'_>| {
                     done.outcome.unwrap();
                     handed.insert(done.token);
                 };
-                queue.complete(false, note).unwrap();
+                queue.complete(Wait::No, note).unwrap();
                 (queue, handed)
             });
             starts.join().unwrap()
@@ -94,7 +97,7 @@ fn a_queue_goes_with_reads_in_flight(disk: &dyn Disk) {
             assert!(going.read(token, &file, token * BLOCK, BLOCK_BYTES).unwrap());
         }
         if round % 2 == 0 {
-            going.complete(false, &mut |_| ()).unwrap();
+            going.complete(Wait::No, &mut |_| ()).unwrap();
         }
         drop(going);
         // The memory may be reused immediately.
@@ -115,8 +118,8 @@ fn a_queue_goes_with_writes_in_flight(disk: &dyn Disk) {
         let offset = block * BLOCK;
         assert!(going.write(block, &file, offset, &buffer, BLOCK_BYTES).unwrap());
     }
-    let mut check = |done: crate::Done<'_>| assert_eq!(done.outcome.unwrap(), b"");
-    going.complete(false, &mut check).unwrap();
+    let mut check = |done: Done<'_>| assert_eq!(done.outcome.unwrap(), b"");
+    going.complete(Wait::No, &mut check).unwrap();
     drop(going);
     assert_eq!(Arc::strong_count(&buffer), 1, "nothing of it is in flight");
     assert_eq!(Arc::strong_count(&file), 1);

@@ -7,8 +7,11 @@ use std::sync::Arc;
 use stepwell_base::random::Stream;
 
 use super::direct::direct;
-use super::{filled, pattern};
-use crate::{BLOCK_BYTES, Buffer, Disk, File, Queue, QueueOptions};
+use super::fixtures::{filled, pattern};
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::disk::Disk;
+use crate::file::File;
+use crate::queue::{Queue, QueueOptions, Wait};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -30,7 +33,7 @@ pub(super) fn queue(disk: &dyn Disk, depth: usize, blocks: usize) -> Box<dyn Que
 pub(super) fn some(queue: &mut dyn Queue, done: &mut dyn FnMut(u64, crate::Result<&[u8]>)) {
     let before = queue.in_flight();
     let mut calls = 0;
-    let handed = queue.complete(true, &mut |it| {
+    let handed = queue.complete(Wait::ForOne, &mut |it| {
         calls += 1;
         done(it.token, it.outcome);
     });
@@ -44,7 +47,7 @@ pub(super) fn all(queue: &mut dyn Queue, done: &mut dyn FnMut(u64, crate::Result
     while queue.in_flight() > 0 {
         some(queue, done);
     }
-    assert_eq!(queue.complete(true, &mut |_| panic!("nothing is in flight")).unwrap(), 0);
+    assert_eq!(queue.complete(Wait::ForOne, &mut |_| panic!("nothing is in flight")).unwrap(), 0);
 }
 
 /// Reads 1 to `blocks_max` blocks at random places of a file and compares them.

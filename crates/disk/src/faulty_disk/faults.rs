@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::Operation;
+use crate::error::Operation;
 
 /// Whether a failure is temporary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::faults::{Fate, Fates, Held};
-use crate::{BLOCK_BYTES, Buffer, Error, File, Operation, Result};
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::error::Operation;
+use crate::file::File;
+use crate::{Error, Result};
 
 /// Unit that a cut leaves intact.
 const SECTOR_BYTES: usize = 512;

@@ -30,12 +30,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use self::faults::{Failure, Faults, Flip, Lasting, Reason, Refusal};
 use self::faults::{Fate, Fates, Held};
 use self::file::FaultyFile;
-use crate::disk::create_for;
+use crate::disk::{Disk, EntryKind, Identity, Lock, create_for};
+use crate::error::Operation;
+use crate::file::File;
+use crate::gauge::OpenFilesStats;
 use crate::immediate::ImmediateQueue;
-use crate::{
-    Disk, EntryKind, Error, File, Identity, Lock, OpenFilesStats, Operation, Queue, QueueOptions,
-    Result,
-};
+use crate::queue::{Queue, QueueOptions};
+use crate::{Error, Result};
 
 /// A disk that fails on demand.
 #[derive(Clone, Debug)]

@@ -5,11 +5,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::OpenFiles;
+use super::open_files::OpenFiles;
 use crate::error::ENGINE_VARIABLE;
 use crate::pool::{Pool, PoolQueue};
+use crate::queue::{Queue, QueueOptions};
 use crate::uring::{self, UringQueue};
-use crate::{Error, Queue, QueueOptions, Result};
+use crate::{Error, Result};
 
 /// Number of threads in the pool.
 const POOL_THREADS: usize = 32;

@@ -8,14 +8,21 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use super::named;
 use super::open_files::Holder;
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::descriptor::{Access, Descriptor};
+use crate::error::Operation;
+use crate::file::File;
 use crate::progress::{Next, Progress};
 use crate::queue::check_direct;
-use crate::{Access, BLOCK_BYTES, Buffer, Descriptor, Error, File, Operation, Result};
+use crate::{Error, Result};
 
 /// Size of the buffer that is used if the caller's memory is not aligned.
 const DETOUR_BYTES: usize = 1 << 20;
+
+pub(super) fn named<T>(operation: Operation, path: &Path, result: io::Result<T>) -> Result<T> {
+    result.map_err(|source| Error::io(operation, path, source))
+}
 
 /// A file that is open while it is used, and otherwise as long as the bound on open files allows.
 #[derive(Debug)]

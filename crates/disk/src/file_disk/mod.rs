@@ -18,15 +18,16 @@ use std::sync::Arc;
 
 pub use self::engine::Engine;
 use self::engine::Engines;
-use self::file::SystemFile;
-pub(crate) use self::open_files::Permit;
-use self::open_files::{Holder, Mode, set_direct};
-pub use self::open_files::{OpenFiles, OpenFilesStats};
-use crate::disk::create_for;
-use crate::{
-    Access, Disk, EntryKind, Error, File, Identity, Lock, Operation, Queue, QueueOptions, Result,
-    name,
-};
+use self::file::{SystemFile, named};
+pub use self::open_files::OpenFiles;
+use self::open_files::{Holder, set_direct};
+use crate::descriptor::Access;
+use crate::disk::{Disk, EntryKind, Identity, Lock, create_for};
+use crate::error::Operation;
+use crate::file::{File, Mode};
+use crate::gauge::OpenFilesStats;
+use crate::queue::{Queue, QueueOptions};
+use crate::{Error, Result, name};
 
 /// A directory of the machine's file system.
 #[derive(Clone, Debug)]
@@ -95,9 +96,8 @@ impl FileDisk {
         name::resolve(&self.path, name)
     }
 
-    fn make(&self, name: &str, direct: bool) -> Result<Holder> {
+    fn make(&self, name: &str, mode: Mode) -> Result<Holder> {
         let path = self.resolve(name)?;
-        let mode = Mode { writable: true, direct };
         let made = self.open_files.open_with(path.clone(), mode, |path| {
             OpenOptions::new().read(true).write(true).create_new(true).open(path)
         });
@@ -114,12 +114,11 @@ impl FileDisk {
         Ok(file)
     }
 
-    fn find(&self, name: &str, direct: bool) -> Result<Holder> {
+    fn find(&self, name: &str, mode: Mode) -> Result<Holder> {
         let path = self.resolve(name)?;
-        let mode = Mode { writable: false, direct };
         let found = self.open_files.open_with(path.clone(), mode, |path| {
             let file = open_regular(path)?;
-            if direct {
+            if mode.direct {
                 set_direct(&file)?;
             }
             Ok(file)
@@ -156,10 +155,6 @@ fn no_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
-fn named<T>(operation: Operation, path: &Path, result: io::Result<T>) -> Result<T> {
-    result.map_err(|source| Error::io(operation, path, source))
-}
-
 impl Disk for FileDisk {
     fn path(&self) -> &Path {
         &self.path
@@ -188,15 +183,15 @@ impl Disk for FileDisk {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(SystemFile::new(self.make(name, false)?)))
+        Ok(Arc::new(SystemFile::new(self.make(name, Mode::NEW)?)))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(SystemFile::new(self.find(name, false)?)))
+        Ok(Arc::new(SystemFile::new(self.find(name, Mode::READ)?)))
     }
 
     fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>> {
-        let made = self.make(name, true)?;
+        let made = self.make(name, Mode::NEW_DIRECT)?;
         let path = made.path().to_owned();
         match self.make_room(made, bytes) {
             Ok(file) => Ok(Arc::new(file)),
@@ -209,7 +204,7 @@ impl Disk for FileDisk {
     }
 
     fn open_direct(&self, name: &str) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(SystemFile::new(self.find(name, true)?)))
+        Ok(Arc::new(SystemFile::new(self.find(name, Mode::READ_DIRECT)?)))
     }
 
     fn exists(&self, name: &str) -> Result<bool> {

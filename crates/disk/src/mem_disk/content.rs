@@ -11,10 +11,22 @@ use std::ops::Range;
 
 use stepwell_base::random::Stream;
 
-use super::Survival;
+/// The most bytes of one file: far more than tests need.
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 36;
 
 /// What a device writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
+
+/// What survives a crash in addition to what is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// Nothing: the least that a correct disk keeps.
+    SyncedAlone,
+    /// Everything that was written.
+    Everything,
+    /// A part chosen by the seed, sector by sector and name by name.
+    Torn(u64),
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {

@@ -4,23 +4,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::content::FILE_BYTES_MAX;
 use super::world::Inode;
-use super::{FILE_BYTES_MAX, lock, refuse};
+use crate::error::Operation;
+use crate::file::{File, Mode};
+use crate::mutex::lock;
 use crate::queue::check_direct;
-use crate::{Error, File, Operation, Result};
+use crate::{Error, Result};
+
+pub(super) fn refuse<T>(operation: Operation, path: &Path, kind: io::ErrorKind) -> Result<T> {
+    Err(Error::io(operation, path, kind.into()))
+}
 
 #[derive(Debug)]
 pub(super) struct MemFile {
     pub(super) path: PathBuf,
     pub(super) inode: Arc<Inode>,
     pub(super) mode: Mode,
-}
-
-/// How a file was opened.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mode {
-    pub(super) writable: bool,
-    pub(super) direct: bool,
 }
 
 impl MemFile {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::lock;
-use crate::Lock;
+use crate::disk::Lock;
+use crate::mutex::lock;
 
 /// The locks of a world; clones refer to the same ones.
 #[derive(Clone, Debug, Default)]
@@ -16,23 +16,31 @@ struct State {
     taken: u64,
 }
 
+/// Whether others may hold a lock, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    Alone,
+    Shared,
+}
+
 /// A lock that is held, with a unique number.
 #[derive(Debug)]
 struct Held {
     path: PathBuf,
-    alone: bool,
+    sharing: Sharing,
     number: u64,
 }
 
 impl Locks {
-    pub(super) fn take(&self, path: &Path, alone: bool) -> Option<Box<dyn Lock>> {
+    pub(super) fn take(&self, path: &Path, sharing: Sharing) -> Option<Box<dyn Lock>> {
         let mut state = lock(&self.0);
-        if state.held.iter().any(|held| held.path == path && (held.alone || alone)) {
+        let excludes = |held: &Held| [held.sharing, sharing].contains(&Sharing::Alone);
+        if state.held.iter().any(|held| held.path == path && excludes(held)) {
             return None;
         }
         state.taken += 1;
         let number = state.taken;
-        state.held.push(Held { path: path.to_owned(), alone, number });
+        state.held.push(Held { path: path.to_owned(), sharing, number });
         Some(Box::new(MemLock { locks: self.clone(), number }))
     }
 

@@ -20,31 +20,20 @@ mod world;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use self::content::Content;
-use self::file::{MemFile, Mode};
-use self::locks::Locks;
+pub use self::content::Survival;
+use self::content::{Content, FILE_BYTES_MAX};
+use self::file::{MemFile, refuse};
+use self::locks::{Locks, Sharing};
 use self::world::{Entry, Found, Inode, World};
-use crate::disk::create_for;
+use crate::disk::{Disk, EntryKind, Identity, Lock, create_for};
+use crate::error::Operation;
+use crate::file::{File, Mode};
 use crate::immediate::ImmediateQueue;
-use crate::{
-    Disk, EntryKind, Error, File, Identity, Lock, Operation, Queue, QueueOptions, Result, name,
-};
-
-/// The most bytes of one file: far more than tests need.
-const FILE_BYTES_MAX: u64 = 1 << 36;
-
-/// What survives a crash in addition to what is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Survival {
-    /// Nothing: the least that a correct disk keeps.
-    SyncedAlone,
-    /// Everything that was written.
-    Everything,
-    /// A part chosen by the seed, sector by sector and name by name.
-    Torn(u64),
-}
+use crate::mutex::lock;
+use crate::queue::{Queue, QueueOptions};
+use crate::{Error, Result, name};
 
 /// A directory of a world in memory.
 #[derive(Clone, Debug)]
@@ -54,14 +43,6 @@ pub struct MemDisk {
     locks: Locks,
     /// Number of queues made so far; each has another order.
     queues: Arc<AtomicU64>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn refuse<T>(operation: Operation, path: &Path, kind: io::ErrorKind) -> Result<T> {
-    Err(Error::io(operation, path, kind.into()))
 }
 
 fn named<T>(operation: Operation, path: &Path, found: Found<T>) -> Result<T> {
@@ -159,12 +140,12 @@ impl Disk for MemDisk {
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
         let (path, inode) = self.make(name)?;
-        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: true, direct: false } }))
+        Ok(Arc::new(MemFile { path, inode, mode: Mode::NEW }))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
         let (path, inode) = self.find(Operation::Open, name)?;
-        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: false, direct: false } }))
+        Ok(Arc::new(MemFile { path, inode, mode: Mode::READ }))
     }
 
     fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>> {
@@ -174,12 +155,12 @@ impl Disk for MemDisk {
         }
         let (path, inode) = self.make(name)?;
         lock(&inode.0).truncate(bytes as usize);
-        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: true, direct: true } }))
+        Ok(Arc::new(MemFile { path, inode, mode: Mode::NEW_DIRECT }))
     }
 
     fn open_direct(&self, name: &str) -> Result<Arc<dyn File>> {
         let (path, inode) = self.find(Operation::Open, name)?;
-        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: false, direct: true } }))
+        Ok(Arc::new(MemFile { path, inode, mode: Mode::READ_DIRECT }))
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
@@ -228,11 +209,11 @@ impl Disk for MemDisk {
     }
 
     fn lock(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
-        Ok(self.locks.take(&self.resolve(name)?, true))
+        Ok(self.locks.take(&self.resolve(name)?, Sharing::Alone))
     }
 
     fn lock_shared(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
-        Ok(self.locks.take(&self.resolve(name)?, false))
+        Ok(self.locks.take(&self.resolve(name)?, Sharing::Shared))
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use stepwell_base::random::Stream;
 
-use super::content::Content;
-use super::{Survival, lock};
+use super::content::{Content, Survival};
+use crate::mutex::lock;
 
 /// Number of the root.
 const ROOT: u64 = 0;

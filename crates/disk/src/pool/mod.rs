@@ -20,8 +20,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 pub(crate) use self::queue::PoolQueue;
+use crate::error::Operation;
+use crate::mutex::lock;
+use crate::queue::Wait;
 use crate::task::{Finished, Memory, Task};
-use crate::{Error, Operation, Result};
+use crate::{Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -54,10 +57,6 @@ struct Job {
 struct Outbox {
     finished: Mutex<Vec<Finished>>,
     some: Condvar,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
@@ -157,10 +156,10 @@ impl Outbox {
         }
     }
 
-    /// Moves finished tasks to the end of `into`; waits for one if `must_wait`.
-    fn take(&self, must_wait: bool, into: &mut Vec<Finished>) {
+    /// Moves finished tasks to the end of `into`; if it waits, it moves at least one.
+    fn take(&self, wait_for: Wait, into: &mut Vec<Finished>) {
         let mut all = lock(&self.finished);
-        while must_wait && all.is_empty() {
+        while wait_for == Wait::ForOne && all.is_empty() {
             all = wait(&self.some, all);
         }
         into.append(&mut all);
@@ -170,7 +169,9 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BLOCK_BYTES, File, Queue, QueueOptions};
+    use crate::buffer::BLOCK_BYTES;
+    use crate::file::File;
+    use crate::queue::{Done, Queue, QueueOptions};
 
     /// A file whose reads at odd blocks panic.
     #[derive(Debug)]
@@ -223,7 +224,7 @@ mod tests {
         }
         let mut seen = 0;
         while queue.in_flight() > 0 {
-            let mut check = |done: crate::Done<'_>| match done.outcome {
+            let mut check = |done: Done<'_>| match done.outcome {
                 Ok(bytes) => assert!(done.token.is_multiple_of(2) && bytes[0] == 1),
                 Err(error) => {
                     assert!(!done.token.is_multiple_of(2));
@@ -231,12 +232,15 @@ mod tests {
                     assert!(message.contains("cannot read treacherous at offset"), "{message}");
                 }
             };
-            seen += queue.complete(true, &mut check).unwrap();
+            seen += queue.complete(Wait::ForOne, &mut check).unwrap();
         }
         assert_eq!(seen, 50);
         // Both threads continue.
         assert!(queue.read(0, &file, 0, BLOCK_BYTES).unwrap());
-        assert_eq!(queue.complete(true, &mut |done| assert!(done.outcome.is_ok())).unwrap(), 1);
+        assert_eq!(
+            queue.complete(Wait::ForOne, &mut |done| assert!(done.outcome.is_ok())).unwrap(),
+            1
+        );
     }
 
     #[test]
@@ -254,7 +258,7 @@ mod tests {
                         while started < 2_000 && queue.read(7, &file, 0, 4096).unwrap() {
                             started += 1;
                         }
-                        handed += queue.complete(true, &mut |_| ()).unwrap();
+                        handed += queue.complete(Wait::ForOne, &mut |_| ()).unwrap();
                     }
                     assert_eq!((started, queue.in_flight()), (2_000, 0));
                 });

@@ -8,10 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Outbox, Pool};
-use crate::queue::GROUP;
+use crate::Result;
+use crate::buffer::Buffer;
+use crate::file::File;
+use crate::queue::{Done, GROUP, Queue, QueueOptions, Wait};
 use crate::spares::Spares;
 use crate::task::{Finished, Memory, Task};
-use crate::{Buffer, Done, File, Queue, QueueOptions, Result};
 
 #[derive(Debug)]
 pub(crate) struct PoolQueue {
@@ -65,9 +67,9 @@ impl PoolQueue {
         }
     }
 
-    fn take(&mut self, must_wait: bool) {
+    fn take(&mut self, wait: Wait) {
         let before = self.ready.len();
-        self.outbox.take(must_wait, &mut self.ready);
+        self.outbox.take(wait, &mut self.ready);
         self.under_way -= self.ready.len() - before;
     }
 }
@@ -111,10 +113,10 @@ impl Queue for PoolQueue {
         Ok(true)
     }
 
-    fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
+    fn complete(&mut self, wait: Wait, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
         self.push();
         if self.under_way > 0 {
-            self.take(wait && self.ready.is_empty());
+            self.take(if self.ready.is_empty() { wait } else { Wait::No });
         }
         let count = self.ready.len();
         while let Some(finished) = self.ready.pop() {
@@ -127,7 +129,7 @@ impl Queue for PoolQueue {
 impl Drop for PoolQueue {
     fn drop(&mut self) {
         while self.under_way > 0 {
-            self.take(true);
+            self.take(Wait::ForOne);
         }
     }
 }

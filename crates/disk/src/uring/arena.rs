@@ -11,7 +11,7 @@
 use std::slice;
 
 use super::extents::Extents;
-use crate::{BLOCK_BYTES, Buffer};
+use crate::buffer::{BLOCK_BYTES, Buffer};
 
 #[derive(Debug)]
 pub(super) struct Arena {

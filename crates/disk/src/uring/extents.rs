@@ -34,7 +34,7 @@ impl Extents {
         }
         let mut at = self.first * WORD_BITS;
         loop {
-            let start = self.next(at, self.blocks, true)?;
+            let start = self.next_free(at, self.blocks)?;
             if at == self.first * WORD_BITS {
                 self.first = start / WORD_BITS;
             }
@@ -42,7 +42,7 @@ impl Extents {
             if end > self.blocks {
                 return None;
             }
-            match self.next(start, end, false) {
+            match self.next_taken(start, end) {
                 Some(taken) => at = taken,
                 None => {
                     self.set_taken(start, end);
@@ -56,17 +56,27 @@ impl Extents {
     /// Returns `count` blocks from `start` on.
     pub(super) fn give(&mut self, start: usize, count: usize) {
         let end = start + count;
-        assert!(end <= self.blocks && self.next(start, end, true).is_none(), "E3");
+        assert!(end <= self.blocks && self.next_free(start, end).is_none(), "E3");
         self.set_free(start, end);
         self.free_blocks += count;
         self.first = self.first.min(start / WORD_BITS);
     }
 
-    /// The first block of `from..to` that is free or taken, depending on `free`.
-    fn next(&self, from: usize, to: usize, free: bool) -> Option<usize> {
+    /// The first free block of `from..to`.
+    fn next_free(&self, from: usize, to: usize) -> Option<usize> {
+        self.next(from, to, 0)
+    }
+
+    /// The first taken block of `from..to`.
+    fn next_taken(&self, from: usize, to: usize) -> Option<usize> {
+        self.next(from, to, u64::MAX)
+    }
+
+    /// The first block of `from..to` whose bit is set after those in `flip` are flipped.
+    fn next(&self, from: usize, to: usize, flip: u64) -> Option<usize> {
         let mut at = from;
         while at < to {
-            let word = self.free[at / WORD_BITS] ^ if free { 0 } else { u64::MAX };
+            let word = self.free[at / WORD_BITS] ^ flip;
             let rest = word >> (at % WORD_BITS);
             if rest != 0 {
                 let found = at + rest.trailing_zeros() as usize;

@@ -30,12 +30,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::ring::{Flight, Memory, Ring};
+use crate::buffer::{BLOCK_BYTES, Buffer};
+use crate::descriptor::{Access, Descriptor};
+use crate::error::Operation;
+use crate::file::File;
 use crate::progress::{Next, Progress};
-use crate::queue::GROUP;
-use crate::{
-    Access, BLOCK_BYTES, Buffer, Descriptor, Done, Error, File, Operation, Queue, QueueOptions,
-    Result,
-};
+use crate::queue::{Done, GROUP, Queue, QueueOptions, Wait};
+use crate::{Error, Result};
 
 /// Checks that the system has rings that support reads and writes.
 pub(crate) fn probe() -> io::Result<()> {
@@ -240,16 +241,17 @@ impl Queue for UringQueue {
         Ok(self.start(Started { token, file, offset, memory, progress }))
     }
 
-    fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
+    fn complete(&mut self, wait: Wait, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
+        let waits = wait == Wait::ForOne;
         self.reap();
         let mut handed = self.hand(done);
-        let mut want = usize::from(wait && handed == 0 && self.in_flight() > 0);
+        let mut want = usize::from(waits && handed == 0 && self.in_flight() > 0);
         self.submit(want)?;
         loop {
             self.reap();
             // The rest of a short attempt is submitted before this call ends.
             handed += self.hand(done);
-            want = usize::from(wait && handed == 0 && self.in_flight() > 0);
+            want = usize::from(waits && handed == 0 && self.in_flight() > 0);
             if want == 0 && self.ring.waiting() == 0 {
                 return Ok(handed);
             }

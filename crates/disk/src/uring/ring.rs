@@ -24,8 +24,11 @@ use rustix::io::Errno;
 
 use super::arena::{Arena, Lot};
 use super::locked::Share;
+use crate::buffer::Buffer;
+use crate::descriptor::{Access, Descriptor};
+use crate::file::File;
 use crate::progress::Progress;
-use crate::{Access, Buffer, Descriptor, File, QueueOptions};
+use crate::queue::QueueOptions;
 
 /// The most operations of one ring; the system's own bound.
 pub(super) const DEPTH_MAX: usize = 1 << 15;

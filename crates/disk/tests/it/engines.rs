@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use stepwell_disk::{
     BLOCK_BYTES, Buffer, Disk, Engine, Failure, Faults, FaultyDisk, File, FileDisk, Lasting,
-    MemDisk, Operation, Queue, QueueOptions,
+    MemDisk, Operation, Queue, QueueOptions, Wait,
 };
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -39,7 +39,7 @@ fn failures(queue: &mut dyn Queue) -> Vec<(u64, ErrorKind)> {
             Ok(bytes) => assert!(bytes.iter().all(|byte| *byte == done.token as u8)),
             Err(error) => failed.push((done.token, error.kind())),
         };
-        assert!(queue.complete(true, &mut note).unwrap() > 0);
+        assert!(queue.complete(Wait::ForOne, &mut note).unwrap() > 0);
     }
     failed.sort_unstable();
     failed

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use stepwell_disk::{
-    BLOCK_BYTES, Disk, Engine, Error, File, FileDisk, OpenFiles, Operation, QueueOptions,
+    BLOCK_BYTES, Disk, Engine, Error, File, FileDisk, OpenFiles, Operation, QueueOptions, Wait,
 };
 
 fn disk(path: &Path, bound: usize) -> FileDisk {
@@ -65,7 +65,7 @@ fn a_file_that_somebody_else_replaced_is_an_error_that_says_so() {
         let note = &mut |done: stepwell_disk::Done<'_>| {
             messages.push((done.token, done.outcome.unwrap_err().to_string()));
         };
-        queue.complete(true, note).unwrap();
+        queue.complete(Wait::ForOne, note).unwrap();
     }
     messages.sort_unstable();
     assert!(messages[0].1.contains("another file in its place"), "{messages:?}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use stepwell_disk::{
     BLOCK_BYTES, Buffer, Disk, Failure, Faults, FaultyDisk, File, Flip, Lasting, MemDisk,
-    Operation, QueueOptions, Survival,
+    Operation, QueueOptions, Survival, Wait,
 };
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -175,7 +175,7 @@ fn operations_of_queues_meet_their_fate() {
             let outcome = done.outcome.map(|bytes| bytes.first().copied());
             outcomes.insert(done.token, outcome.map_err(|error| error.kind()));
         };
-        queue.complete(true, &mut note).unwrap();
+        queue.complete(Wait::ForOne, &mut note).unwrap();
     }
     let expected = [
         Ok(Some(1)),
@@ -204,7 +204,7 @@ fn queues_of_memory_hand_back_out_of_order() {
             (0..8).for_each(|token| assert!(queue.read(token, &file, 0, BLOCK_BYTES).unwrap()));
             let mut order = Vec::new();
             while queue.in_flight() > 0 {
-                queue.complete(true, &mut |done| order.push(done.token)).unwrap();
+                queue.complete(Wait::ForOne, &mut |done| order.push(done.token)).unwrap();
             }
             order
         };

@@ -26,7 +26,7 @@ use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
 use crate::lock;
 use crate::numbers::{Birth, Births, PageNumber, PageOf};
-use crate::segment::{self, Deletion, SegmentFile, Spot, page};
+use crate::segment::{self, Deletion, PageRead, SegmentFile, Spot, page};
 use crate::stats::Counters;
 use crate::versions::Provenance;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, Store, StoreOptions};
@@ -174,14 +174,14 @@ impl Repair<'_> {
             }
             let pages = pages_in(&file, listed.as_ref().map(|listed| listed.keys.len()))?;
             let mut unlisted = 0;
-            file.for_each_page(pages, &counters, &mut |page, bytes, whole| {
-                if page > PageNumber::HEADER {
-                    self.look_at(&file, (PageOf { segment, page }, bytes, whole), listed.as_ref());
+            file.for_each_page(pages, &counters, &mut |page| {
+                if page.number > PageNumber::HEADER {
+                    self.look_at(&file, segment, page, listed.as_ref());
                 }
                 // Without a list, what follows the last intact page is the rest of the segment, not
                 // pages.
-                unlisted += u64::from(!whole && listed.is_none());
-                if whole {
+                unlisted += u64::from(!page.whole && listed.is_none());
+                if page.whole {
                     self.salvaged.pages_damaged += unlisted;
                     self.salvaged.pages_unknown += unlisted;
                     unlisted = 0;
@@ -223,21 +223,22 @@ impl Repair<'_> {
     fn look_at(
         &mut self,
         file: &SegmentFile,
-        (at_page, bytes, whole): (PageOf, &[u8], bool),
+        segment: u32,
+        PageRead { number, bytes, whole }: PageRead<'_>,
         listed: Option<&Listed>,
     ) {
-        let layout = &file.layout;
+        let (layout, place) = (&file.layout, PageOf { segment, page: number });
         if !whole && listed.is_some() {
-            self.damaged.insert(at_page);
+            self.damaged.insert(place);
             self.salvaged.pages_damaged += 1;
         }
         let rows = match listed {
-            Some(listed) => layout.rows_on(at_page.page, listed.keys.len() as u32),
+            Some(listed) => layout.rows_on(number, listed.keys.len() as u32),
             None if whole => rows_on_whole(bytes, layout),
             None => 0,
         };
         for at in 0..rows {
-            let row = layout.first_row(at_page.page) + at;
+            let row = layout.first_row(number) + at;
             let found = whole.then(|| page::row(bytes, layout, at));
             let birth = found.map(|found| found.birth);
             let (key, birth) = match listed {
@@ -249,7 +250,7 @@ impl Repair<'_> {
             if !file.counting.contains_key(key) {
                 continue;
             }
-            let version = Version { at: at_page, row, birth };
+            let version = Version { at: place, row, birth };
             match self.newest.get(&key) {
                 Some(newest) if self.is_newer(newest, &version) => {}
                 _ => drop(self.newest.insert(key, version)),
@@ -302,14 +303,15 @@ impl Repair<'_> {
         for segment in 0..self.segments.len() as u32 {
             let Some(file) = self.file(segment)? else { continue };
             let (layout, counters) = (file.layout, Counters::new(self.disks.len()));
-            file.for_each_page(pages_in(&file, None)?, &counters, &mut |page, bytes, whole| {
+            file.for_each_page(pages_in(&file, None)?, &counters, &mut |page| {
+                let PageRead { number, bytes, whole } = page;
                 let rows =
-                    if whole && page > PageNumber::HEADER { layout.rows_per_page } else { 0 };
+                    if whole && number > PageNumber::HEADER { layout.rows_per_page } else { 0 };
                 for at in 0..rows {
                     let row = page::row(bytes, &layout, at);
                     let here = |newest: &&Version| {
-                        newest.at == PageOf { segment, page }
-                            && newest.row == layout.first_row(page) + at
+                        newest.at == PageOf { segment, page: number }
+                            && newest.row == layout.first_row(number) + at
                     };
                     if self.newest.get(&row.key).filter(here).is_some() {
                         batch.push(store, &row)?;

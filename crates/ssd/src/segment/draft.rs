@@ -53,16 +53,15 @@ pub(crate) struct Draft {
 impl Draft {
     /// A draft of a segment of at most `rows_max` rows.
     pub(crate) fn new(rows_max: u32, generation: u32) -> Self {
-        Self::within((Vec::new(), Vec::new()), rows_max, generation)
+        Self::within(Vec::new(), Vec::new(), rows_max, generation)
     }
 
     /// A new draft that reuses this one's memory.
     pub(crate) fn again(self, rows_max: u32, generation: u32) -> Self {
-        Self::within((self.keys, self.key_shards), rows_max, generation)
+        Self::within(self.keys, self.key_shards, rows_max, generation)
     }
 
-    fn within(lists: (Vec<Key>, Vec<u8>), rows_max: u32, generation: u32) -> Self {
-        let (mut keys, mut key_shards) = lists;
+    fn within(mut keys: Vec<Key>, mut key_shards: Vec<u8>, rows_max: u32, generation: u32) -> Self {
         keys.clear();
         keys.reserve_exact(rows_max as usize);
         key_shards.clear();

@@ -15,7 +15,7 @@ pub(crate) use draft::{Deletion, Draft};
 pub(crate) use held::hold;
 pub(crate) use marks::{Header, Tail};
 pub(crate) use pages::PageBuffer;
-pub(crate) use reader::{SegmentFile, Spot};
+pub(crate) use reader::{PageRead, SegmentFile, Spot};
 
 use crate::numbers::SegmentNumber;
 

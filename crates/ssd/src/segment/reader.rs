@@ -30,8 +30,16 @@ pub(crate) struct SegmentFile {
     pub(crate) counting: KeyShardSet,
 }
 
-/// Callback for a page: its number, its bytes, and whether it is intact.
-pub(crate) type VisitPage<'a> = dyn FnMut(PageNumber, &[u8], bool) -> Result<()> + 'a;
+/// A page as it was read.
+#[derive(Clone, Copy)]
+pub(crate) struct PageRead<'a> {
+    pub(crate) number: PageNumber,
+    pub(crate) bytes: &'a [u8],
+    /// Whether it is intact and in its place.
+    pub(crate) whole: bool,
+}
+
+pub(crate) type VisitPage<'a> = dyn FnMut(PageRead<'_>) -> Result<()> + 'a;
 
 /// A segment to create or open: its place and its format.
 #[derive(Clone, Copy, Debug)]
@@ -136,8 +144,7 @@ impl SegmentFile {
         Err(self.damaged(offset, "the page has a wrong checksum"))
     }
 
-    /// Calls `visit` for every page, including the header, with its bytes and whether it is intact.
-    /// An unreadable page counts as damaged.
+    /// Calls `visit` for every page, including the header. An unreadable page counts as damaged.
     pub(crate) fn for_each_page(
         &self,
         pages: u32,
@@ -157,8 +164,9 @@ impl SegmentFile {
                 }
                 read => read?,
             };
-            for (page, number) in chunk.chunks_exact(layout.page_bytes).zip(first.onwards()) {
-                visit(number, page, page::is_whole(page, layout.table, &self.origin, number))?;
+            for (bytes, number) in chunk.chunks_exact(layout.page_bytes).zip(first.onwards()) {
+                let whole = page::is_whole(bytes, layout.table, &self.origin, number);
+                visit(PageRead { number, bytes, whole })?;
             }
             first = first + count;
         }
@@ -190,11 +198,11 @@ impl SegmentFile {
         self.footer(&tail, counters)?;
         let pages = 1 + self.layout.pages(tail.counts.rows);
         let mut sums = Checksum::new();
-        self.for_each_page(pages, counters, &mut |number, page, whole| {
-            sums.update(&page::sum(page).to_le_bytes());
-            let offset = self.layout.page_offset(number);
+        self.for_each_page(pages, counters, &mut |page| {
+            sums.update(&page::sum(page.bytes).to_le_bytes());
+            let offset = self.layout.page_offset(page.number);
             let why = "the page has a wrong checksum";
-            if whole { Ok(()) } else { Err(self.damaged(offset, why)) }
+            if page.whole { Ok(()) } else { Err(self.damaged(offset, why)) }
         })?;
         if sums.value() != tail.pages_sum {
             return Err(self.damaged(0, "the checksum over all pages is wrong"));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stepwell_base::Key;
-use stepwell_disk::{Buffer, Queue, QueueOptions};
+use stepwell_disk::{Buffer, Queue, QueueOptions, Wait};
 
 use super::compactor::Pace;
 use super::{Core, Sweep, write};
@@ -87,7 +87,7 @@ impl Core {
     ) -> std::result::Result<(), Failed> {
         let victims = &plan.victims;
         let mut merge = None;
-        let merged = self.copy((plan, sweep), &mut merge, pace).map(|tail| {
+        let merged = self.copy(plan, sweep, &mut merge, pace).map(|tail| {
             let of = |tail: Tail| {
                 victims::weight(self.layout.file_bytes(&tail.counts), tail.counts.rows)
             };
@@ -120,7 +120,8 @@ impl Core {
 
     fn copy(
         &self,
-        (plan, sweep): (&Plan, &Sweep),
+        plan: &Plan,
+        sweep: &Sweep,
         merge: &mut Option<Merge>,
         pace: Pace,
     ) -> std::result::Result<Option<Tail>, Failed> {
@@ -226,7 +227,7 @@ impl Core {
             if merge.queue.in_flight() == 0 {
                 return self.write_merged_at_once(merge);
             }
-            self.reap_merge(merge, true)?;
+            self.reap_merge(merge, Wait::ForOne)?;
         }
         Ok(())
     }
@@ -237,11 +238,11 @@ impl Core {
         let offset = self.layout.page_offset(chunk.first_page);
         let (token, file) = (u64::from(chunk.first_page.0), Arc::clone(&merge.file));
         while !merge.queue.write(token, &file.file, offset, &chunk.buffer, chunk.bytes)? {
-            self.reap_merge(merge, true)?;
+            self.reap_merge(merge, Wait::ForOne)?;
         }
         drop(chunk.buffer);
         self.counters.wrote(file.directory, chunk.bytes);
-        self.reap_merge(merge, false)
+        self.reap_merge(merge, Wait::No)
     }
 
     /// Writes the current chunk and reuses its memory: no other chunk is available.
@@ -259,7 +260,7 @@ impl Core {
             self.write_merged(merge, None)?;
         }
         while merge.queue.in_flight() > 0 {
-            self.reap_merge(merge, true)?;
+            self.reap_merge(merge, Wait::ForOne)?;
         }
         let sum = merge.pages.pages_sum();
         let (footer, tail) = merge.draft.finish(&self.layout, &merge.file.origin, sum);
@@ -270,8 +271,8 @@ impl Core {
         Ok(tail)
     }
 
-    /// Processes finished writes; with `wait`, waits for one.
-    fn reap_merge(&self, merge: &mut Merge, wait: bool) -> Result<()> {
+    /// Processes finished writes.
+    fn reap_merge(&self, merge: &mut Merge, wait: Wait) -> Result<()> {
         let (mut landed, mut outcome) = (Vec::new(), Ok(()));
         merge.queue.complete(wait, &mut |done| match done.outcome {
             Ok(_) => landed.push(PageNumber(done.token as u32)),

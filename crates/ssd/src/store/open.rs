@@ -29,6 +29,12 @@ const CHUNKS_ALONE: u64 = 2 * WRITES_MAX as u64;
 /// Directories of a store, the one with the manifest first.
 pub(super) type Disks = Vec<Arc<dyn Disk>>;
 
+/// Directories of a store, and their locks.
+pub(super) struct Locked {
+    pub(super) disks: Disks,
+    pub(super) locks: Locks,
+}
+
 impl Store {
     /// Makes an empty store in a directory without one; other segments there are set aside.
     ///
@@ -54,7 +60,7 @@ impl Store {
         manifest.next_segment = number_free(&disks)?;
         let counters = Counters::new(disks.len());
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble((disks, locks), options, manifest, counters, None)
+        Self::assemble(Locked { disks, locks }, options, manifest, counters, None)
     }
 
     /// Opens the store as of its last commit. Segments that the commit does not name are not read
@@ -83,30 +89,31 @@ impl Store {
             return Err(Error::Missing { path: home.path().to_owned() });
         }
         let locks = lock::alone(&disks)?;
-        Self::open_locked((disks, locks), options)
+        Self::open_locked(Locked { disks, locks }, options)
     }
 
-    fn open_locked((disks, locks): (Disks, Locks), options: StoreOptions) -> Result<Self> {
-        if let Some(old) = OldManifest::load(home(&disks)?)? {
-            old.check(home(&disks)?, options.table, options.row_bytes)?;
-            set_aside_unnamed(&disks, &old.segments, &[])?;
+    fn open_locked(of: Locked, options: StoreOptions) -> Result<Self> {
+        let disks = &of.disks;
+        if let Some(old) = OldManifest::load(home(disks)?)? {
+            old.check(home(disks)?, options.table, options.row_bytes)?;
+            set_aside_unnamed(disks, &old.segments, &[])?;
             // The first commit of the new store replaces the old manifest atomically.
-            Self::rewrite(&disks, home(&disks)?, &old, &options)?;
+            Self::rewrite(disks, home(disks)?, &old, &options)?;
         }
-        let mut manifest = Manifest::load(home(&disks)?)?;
-        manifest.check(&options, home(&disks)?)?;
+        let mut manifest = Manifest::load(home(disks)?)?;
+        manifest.check(&options, home(disks)?)?;
         // Before anything moves: no files are set aside in a directory of another store.
         refuse_existing(&disks[1..])?;
-        load::find(&disks, &manifest)?;
+        load::find(disks, &manifest)?;
         if manifest.store == StoreId::OLD {
             manifest.store = options.id.unwrap_or_else(StoreId::drawn);
         }
         let mut ours: Vec<StoreId> = manifest.origins.iter().map(|of| of.store).collect();
         ours.push(manifest.store);
-        set_aside_unnamed(&disks, &manifest.segments, &ours)?;
-        manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
+        set_aside_unnamed(disks, &manifest.segments, &ours)?;
+        manifest.next_segment = manifest.next_segment.max(number_free(disks)?);
         let counters = Counters::new(disks.len());
-        Self::assemble((disks, locks), options, manifest, counters, None)
+        Self::assemble(of, options, manifest, counters, None)
     }
 
     /// Makes a store from a snapshot: links or copies its segments into a directory without a
@@ -142,7 +149,7 @@ impl Store {
             old.check(&*source, options.table, options.row_bytes)?;
             set_aside_unnamed(&disks, &[], &[])?;
             Self::rewrite(&disks, &*source, &old, &options)?;
-            return Self::open_locked((disks, locks), options);
+            return Self::open_locked(Locked { disks, locks }, options);
         }
         let mut manifest = Manifest::load(&*source)?;
         manifest.check(&options, &*source)?;
@@ -170,7 +177,7 @@ impl Store {
             disk.sync_directory()?;
         }
         manifest.store(home(&disks)?, &counters)?;
-        let restored = Self::assemble((disks, locks), options, manifest, counters, None);
+        let restored = Self::assemble(Locked { disks, locks }, options, manifest, counters, None);
         restored.map_err(|error| error.found_below(source.path()))
     }
 
@@ -188,7 +195,8 @@ impl Store {
         manifest.next_segment = old.next_segment.max(number_free(disks)?);
         let counters = Counters::new(disks.len());
         // The caller holds the locks.
-        let store = Self::assemble((disks.clone(), Vec::new()), options, manifest, counters, None)?;
+        let unlocked = Locked { disks: disks.clone(), locks: Vec::new() };
+        let store = Self::assemble(unlocked, options, manifest, counters, None)?;
         old.copy_into(source, &store)?;
         let mut writer = store.core.writer()?;
         // Even an empty store needs a commit.
@@ -199,7 +207,7 @@ impl Store {
 
     /// `files` are the manifest's segments, if they are open already.
     pub(super) fn assemble(
-        of: (Disks, Locks),
+        of: Locked,
         options: StoreOptions,
         manifest: Manifest,
         counters: Counters,
@@ -207,13 +215,13 @@ impl Store {
     ) -> Result<Self> {
         let options = as_made(options, &manifest);
         options.check()?;
-        let loaded = load::load(&of.0, &options, &manifest, &counters, files)?;
+        let loaded = load::load(&of.disks, &options, &manifest, &counters, files)?;
         Self::assemble_loaded(of, options, manifest, loaded, counters)
     }
 
     /// Makes a store whose segments were read.
     pub(super) fn assemble_loaded(
-        (disks, locks): (Disks, Locks),
+        Locked { disks, locks }: Locked,
         options: StoreOptions,
         manifest: Manifest,
         Loaded { index, table }: Loaded,

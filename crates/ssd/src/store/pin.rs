@@ -225,21 +225,22 @@ impl Core {
         Version { number: sum.value(), next_seq, expire_before }
     }
 
-    /// Counts segments, given by number and bytes, as held or no longer held.
-    pub(super) fn count_pins(
-        &self,
-        segments: impl Iterator<Item = (SegmentNumber, u64)>,
-        holds: bool,
-    ) {
+    /// Counts segments, given by number and bytes, as held.
+    pub(super) fn count_pins(&self, segments: impl Iterator<Item = (SegmentNumber, u64)>) {
         let mut pins = lock(&self.pins);
         for (number, bytes) in segments {
-            if holds {
-                pins.entry(number).or_insert((0, bytes)).0 += 1;
-            } else if let Some((holders, _)) = pins.get_mut(&number) {
-                *holders -= 1;
-                if *holders == 0 {
-                    pins.remove(&number);
-                }
+            pins.entry(number).or_insert((0, bytes)).0 += 1;
+        }
+    }
+
+    /// Counts segments as no longer held.
+    pub(super) fn unpin(&self, segments: impl Iterator<Item = (SegmentNumber, u64)>) {
+        let mut pins = lock(&self.pins);
+        for (number, _) in segments {
+            let Some((holders, _)) = pins.get_mut(&number) else { continue };
+            *holders -= 1;
+            if *holders == 0 {
+                pins.remove(&number);
             }
         }
     }

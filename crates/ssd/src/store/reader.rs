@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::Key;
-use stepwell_disk::Queue;
+use stepwell_disk::{Queue, Wait};
 
 use super::{Core, Store};
 use crate::fetch::{Destination, Fetch, Reading, Source};
@@ -148,7 +148,7 @@ impl Reader {
         let at = self.at(&ticket);
         let mut outcome = Ok(());
         while outcome.is_ok() && !self.active[at].fetch.is_done() {
-            outcome = self.advance(true);
+            outcome = self.advance(Wait::ForOne);
         }
         let Active { lookup, fetch, .. } = self.take(at);
         outcome?;
@@ -159,12 +159,11 @@ impl Reader {
         Ok(lookup)
     }
 
-    /// Starts as many reads as there is room for, and processes finished ones; with `wait`, waits
-    /// for some if any are in flight.
+    /// Starts as many reads as there is room for, and processes finished ones.
     ///
     /// # Errors
     /// If the disk fails; reads in flight continue.
-    pub fn advance(&mut self, wait: bool) -> Result<()> {
+    pub fn advance(&mut self, wait: Wait) -> Result<()> {
         if self.active.is_empty() {
             return Ok(());
         }
@@ -205,7 +204,7 @@ impl Reader {
         Ok(())
     }
 
-    fn complete(&mut self, wait: bool) -> Result<usize> {
+    fn complete(&mut self, wait: Wait) -> Result<usize> {
         let (core, active, beside) = (&self.core, &mut self.active, &mut self.beside);
         let finished = self.queue.complete(wait, &mut |done| {
             let ticket = (done.token >> 32) as u32;

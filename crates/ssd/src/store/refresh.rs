@@ -26,7 +26,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_disk::Disk;
 
-use super::load::{self, Known};
+use super::load::{self, Read};
 use super::view::{Identity, Named, Refreshed, identity};
 use super::{Core, State};
 use crate::index::{Ahead, Place};
@@ -38,17 +38,10 @@ use crate::{Manifest, Result, StoreId};
 /// Segments of a view by identity, with slot and file.
 pub(super) type Segments = BTreeMap<Identity, (Slot, Arc<SegmentFile>)>;
 
-/// A new segment.
-struct New {
-    known: Known,
-    rows: Vec<(u32, Key)>,
-    deletions: Vec<Deletion>,
-}
-
 /// The difference between two manifests, read from the files.
 pub(super) struct Difference {
     /// New segments in order of numbers.
-    new: Vec<New>,
+    new: Vec<Read>,
     /// Slots of gone segments, with their keys if some are live.
     gone: Vec<(Slot, Vec<Key>)>,
     /// Slots of the others, and their files.
@@ -116,9 +109,9 @@ impl Difference {
             }
             core.options.go_on()?;
             let file = Arc::clone(file);
-            let (known, rows, deletions) = load::read_segment(file, entry, &core.counters)?;
-            difference.rows_read += rows.len() as u64;
-            difference.new.push(New { known, rows, deletions });
+            let read = load::read_segment(file, entry, &core.counters)?;
+            difference.rows_read += read.rows.len() as u64;
+            difference.new.push(read);
         }
         Ok((difference.is_told() && difference.read_gone(core, left)).then_some(difference))
     }
@@ -126,7 +119,7 @@ impl Difference {
     /// Whether footers suffice to apply the deletions of new segments.
     fn is_told(&self) -> bool {
         let told = |deletion: &Deletion| deletion.row != ROW_UNMOVED;
-        self.new.iter().all(|New { deletions, .. }| deletions.iter().all(told))
+        self.new.iter().all(|Read { deletions, .. }| deletions.iter().all(told))
     }
 
     /// Reads the keys of gone segments; returns false if one can no longer be read.
@@ -189,12 +182,12 @@ impl<'a> Change<'a> {
     }
 
     /// Puts new segments into slots and their rows into the index; returns their deletions.
-    fn add_all(&mut self, new: Vec<New>) -> Result<Vec<Deletion>> {
+    fn add_all(&mut self, new: Vec<Read>) -> Result<Vec<Deletion>> {
         let birth_of = |slot: &Slot| self.state.table.get(*slot).provenance.births.greatest;
         let births = self.state.table.in_order().iter().map(birth_of).max();
         let birth_last = births.unwrap_or(Birth::MIN);
         let mut deletions = Vec::new();
-        for New { known, rows, deletions: own } in new {
+        for Read { known, rows, deletions: own } in new {
             let slot = known.insert_into(&mut self.state.table, rows.len() as u32);
             self.slots.push(slot);
             self.goes.resize(self.state.table.slots(), false);

@@ -22,7 +22,7 @@ use stepwell_disk::{Disk, Placed};
 use super::Store;
 use super::aside::{number_free, set_aside_unnamed};
 use super::load::{self, as_made};
-use super::open::{Disks, home, lock_new, refuse_twice};
+use super::open::{Disks, Locked, home, lock_new, refuse_twice};
 use crate::identity::Origin;
 use crate::numbers::SegmentNumber;
 use crate::segment::{self, SegmentFile, Spot};
@@ -147,7 +147,7 @@ impl Store {
             disk.sync_directory()?;
         }
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble_loaded((disks, locks), options, manifest, loaded, counters)
+        Self::assemble_loaded(Locked { disks, locks }, options, manifest, loaded, counters)
     }
 }
 
@@ -303,8 +303,8 @@ fn link_all(
 
 fn too_many(manifest: &Manifest, next_segment: u64) -> Error {
     Error::Options(format!(
-        "the sources have {} segments with numbers up to {next_segment}, more than a store may have: \
-         copy their rows into a new one",
+        "the sources have {} segments with numbers up to {next_segment}, more than a store may \
+         have: copy their rows into a new one",
         manifest.segments.len()
     ))
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use stepwell_base::Key;
-use stepwell_disk::Queue;
+use stepwell_disk::{Queue, Wait};
 
 use super::live::NOT_WHOLE;
 use super::pin::{Pinned, Version};
@@ -83,8 +83,8 @@ pub struct Scan {
     passed: usize,
     /// The row to visit next, in the first remaining segment.
     row: u32,
-    /// Where the next read starts: a segment by its index among all of the scan's, and a row.
-    ahead: (usize, u32),
+    /// Where the next read starts.
+    ahead: Ahead,
     queue: Box<dyn Queue>,
     /// Reads in flight or done, in order.
     runs: VecDeque<Run>,
@@ -98,6 +98,14 @@ pub struct Scan {
 pub struct Cursor {
     pub(super) version: u64,
     segment: u64,
+    row: u32,
+}
+
+/// Where a read starts.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Ahead {
+    /// Index of the segment among all of the scan's.
+    segment: usize,
     row: u32,
 }
 
@@ -164,14 +172,14 @@ impl Scan {
             segments: VecDeque::new(),
             passed: 0,
             row: 0,
-            ahead: (0, 0),
+            ahead: Ahead::default(),
             queue,
             runs: VecDeque::new(),
             runs_bytes: 0,
             next_token: 0,
         };
         scan.segments = segments.into();
-        core.count_pins(scan.segments.iter().map(Pinned::counted), true);
+        core.count_pins(scan.segments.iter().map(Pinned::counted));
         if let Some(cursor) = from {
             while scan
                 .segments
@@ -183,7 +191,7 @@ impl Scan {
             let here =
                 scan.segments.front().is_some_and(|of| u64::from(of.file.number) == cursor.segment);
             scan.row = if here { cursor.row } else { 0 };
-            scan.ahead.1 = scan.row;
+            scan.ahead.row = scan.row;
         }
         Ok(scan)
     }
@@ -241,7 +249,7 @@ impl Scan {
         loop {
             self.start()?;
             match self.runs.front().map(|run| (run.segment, &run.outcome)) {
-                None if self.ahead.0 == self.passed + self.segments.len() => {
+                None if self.ahead.segment == self.passed + self.segments.len() => {
                     while !self.segments.is_empty() {
                         self.pass();
                     }
@@ -262,17 +270,17 @@ impl Scan {
         let Some(Err(error)) = failed else { unreachable!("a run that failed") };
         self.runs.clear();
         self.runs_bytes = 0;
-        self.ahead = (self.passed, self.row);
+        self.ahead = Ahead { segment: self.passed, row: self.row };
         error
     }
 
     /// Drops the first segment, which is finished.
     fn pass(&mut self) {
         let passed = self.segments.pop_front();
-        self.core.count_pins(passed.iter().map(Pinned::counted), false);
+        self.core.unpin(passed.iter().map(Pinned::counted));
         self.passed += 1;
         self.row = 0;
-        self.ahead = self.ahead.max((self.passed, 0));
+        self.ahead = self.ahead.max(Ahead { segment: self.passed, row: 0 });
     }
 
     fn pop_run(&mut self) {
@@ -308,20 +316,20 @@ impl Scan {
     }
 
     /// The next run, and where the one after it starts.
-    fn next_run(&mut self) -> Option<(Run, (usize, u32))> {
+    fn next_run(&mut self) -> Option<(Run, Ahead)> {
         let bytes_max = RUN_BYTES.min(self.core.options.reader_bytes() / 2);
         loop {
-            let (number, row) = self.ahead;
+            let Ahead { segment: number, row } = self.ahead;
             let segment = self.segments.get(number - self.passed)?;
             let Some(row) = segment.next_live(row) else {
-                self.ahead = (number + 1, 0);
+                self.ahead = Ahead { segment: number + 1, row: 0 };
                 continue;
             };
             let layout = &segment.file.layout;
             let first_page = layout.page_of(row);
             let pages = segment.pages_together(first_page, bytes_max);
             let outcome = segment.pages.get(&first_page).map(|page| Ok(page.clone()));
-            let ahead = (number, layout.first_row(first_page + pages));
+            let ahead = Ahead { segment: number, row: layout.first_row(first_page + pages) };
             return Some((Run { token: 0, segment: number, first_page, pages, outcome }, ahead));
         }
     }
@@ -330,7 +338,7 @@ impl Scan {
     fn complete(&mut self) -> Result<()> {
         let (core, runs, segments) = (&self.core, &mut self.runs, &self.segments);
         let passed = self.passed;
-        self.queue.complete(true, &mut |done| {
+        self.queue.complete(Wait::ForOne, &mut |done| {
             let under_way = |run: &&mut Run| run.token == done.token && run.outcome.is_none();
             // The result is no longer needed.
             let Some(run) = runs.iter_mut().find(under_way) else { return };
@@ -364,7 +372,7 @@ impl Pinned {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        self.core.count_pins(self.segments.iter().map(Pinned::counted), false);
+        self.core.unpin(self.segments.iter().map(Pinned::counted));
     }
 }
 

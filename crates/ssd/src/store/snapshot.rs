@@ -66,7 +66,7 @@ impl Core {
         }
         copies.reverse();
         let copies = Copies { core: self, files: copies };
-        self.count_pins(copies.counted(), true);
+        self.count_pins(copies.counted());
         Ok(copies)
     }
 }
@@ -81,7 +81,7 @@ impl Copies<'_> {
         while let Some((file, bytes)) = self.files.last() {
             copy(&*file.file, target, &segment::name(file.number))?;
             self.core.counters.wrote(file.directory, *bytes as usize);
-            self.core.count_pins(std::iter::once((file.number, *bytes)), false);
+            self.core.unpin(std::iter::once((file.number, *bytes)));
             self.files.pop();
         }
         Ok(())
@@ -90,6 +90,6 @@ impl Copies<'_> {
 
 impl Drop for Copies<'_> {
     fn drop(&mut self) {
-        self.core.count_pins(self.counted(), false);
+        self.core.unpin(self.counted());
     }
 }

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stepwell_disk::Disk;
 
 use super::load::{self, Loaded};
-use super::open::{self, Disks};
+use super::open::{self, Disks, Locked};
 use super::refresh::Difference;
 use super::{Store, Writer};
 use crate::identity::Origin;
@@ -104,9 +104,8 @@ impl View {
         open::refuse_twice(&disks)?;
         let Named { manifest, files } = named(&disks, &options, |_| None)?;
         let counters = Counters::new(disks.len());
-        let locks = Vec::new();
-        let files = Some(files);
-        let store = Store::assemble((disks.clone(), locks), options, manifest, counters, files)?;
+        let unlocked = Locked { disks: disks.clone(), locks: Vec::new() };
+        let store = Store::assemble(unlocked, options, manifest, counters, Some(files))?;
         let refused = (disks[0].path().to_owned(), LOOKED_AT.to_owned());
         store.core.writer()?.refused = Some(refused);
         Ok(Self { store, disks: Mutex::new(disks) })
@@ -268,17 +267,14 @@ fn open_all(
 ) -> Result<Vec<Arc<SegmentFile>>> {
     // A snapshot has no lock file.
     let is_written = disks[0].exists(LOCK_NAME)?;
-    let mut cached_left = options.cached_bytes;
     let mut files = Vec::with_capacity(manifest.segments.len());
-    for (entry, directory) in manifest.segments.iter().zip(load::find(disks, manifest)?) {
-        let cached = cached_left >= entry.bytes;
-        cached_left -= if cached { entry.bytes } else { 0 };
+    for (entry, spot) in manifest.segments.iter().zip(load::spots(disks, options, manifest)?) {
         if let Some(file) = kept(identity(manifest, entry)) {
             files.push(file);
             continue;
         }
-        let disk = &*disks[directory];
-        let mut file = load::open_segment(disk, manifest, entry, directory, cached)?;
+        let disk = &*disks[spot.directory];
+        let mut file = SegmentFile::open(disk, &spot)?;
         if is_written {
             let held = hold(Arc::clone(&file.file))?;
             let room = disk.open_files().is_none_or(|files| files.open <= files.bound);

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use stepwell_disk::Wait;
+
 use super::{Core, Ending, OpenPages, OpenSegment, State, Write, Writer};
 use crate::identity::Origin;
 use crate::layout::Counts;
@@ -75,7 +77,7 @@ impl Core {
     pub(super) fn start_segment(&self, writer: &mut Writer) -> Result<()> {
         // The last chunk of the previous segment may exceed the bound.
         while self.executor.has_too_much_under_way() && writer.queue.in_flight() > 0 {
-            self.reap(writer, true)?;
+            self.reap(writer, Wait::ForOne)?;
         }
         let number = writer.number()?;
         let size = self.size(&self.state()).clone();
@@ -120,7 +122,7 @@ impl Core {
                 return self.write_at_once(slot, &file);
             }
             self.write_again(writer)?;
-            self.reap(writer, true)?;
+            self.reap(writer, Wait::ForOne)?;
         }
     }
 
@@ -150,7 +152,7 @@ impl Core {
     /// Starts pending writes and processes finished ones, which makes room for the next chunk.
     fn write_on(&self, writer: &mut Writer) -> Result<()> {
         self.write_again(writer)?;
-        self.reap(writer, false)
+        self.reap(writer, Wait::No)
     }
 
     /// Starts writes that have not started or that failed, in order.
@@ -159,7 +161,7 @@ impl Core {
             let Write { slot, first_page, file, offset, buffer, bytes } = write;
             let token = u64::from(slot.0) << 32 | u64::from(first_page.0);
             if !writer.queue.write(token, &file.file, *offset, buffer, *bytes)? {
-                self.reap(writer, true)?;
+                self.reap(writer, Wait::ForOne)?;
                 continue;
             }
             self.counters.wrote(file.directory, *bytes);
@@ -169,8 +171,8 @@ impl Core {
         Ok(())
     }
 
-    /// Processes finished writes; with `wait`, waits for one if any is in flight.
-    fn reap(&self, writer: &mut Writer, wait: bool) -> Result<()> {
+    /// Processes finished writes.
+    fn reap(&self, writer: &mut Writer, wait: Wait) -> Result<()> {
         let mut finished = Vec::new();
         let completed = writer.queue.complete(wait, &mut |done| {
             finished.push((done.token, done.outcome.map(|_| ())));
@@ -264,14 +266,14 @@ impl Core {
         // Writes that failed before this call are retried, and errors returned only if they fail
         // again.
         for _ in 0..writer.queue.in_flight() {
-            let _ = self.reap(writer, true);
+            let _ = self.reap(writer, Wait::ForOne);
         }
         self.write_again(writer)?;
         while writer.queue.in_flight() > 0 {
-            self.reap(writer, true)?;
+            self.reap(writer, Wait::ForOne)?;
         }
         // Segments that could not be cut to their length earlier.
-        self.reap(writer, false)?;
+        self.reap(writer, Wait::No)?;
         assert!(writer.ending.is_empty(), "segments have ended once their writes are done");
         Ok(())
     }

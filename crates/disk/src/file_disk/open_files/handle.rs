@@ -12,13 +12,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use crate::descriptor::Opened;
-
-/// How a file was made or opened.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::file_disk) struct Mode {
-    pub(in crate::file_disk) writable: bool,
-    pub(in crate::file_disk) direct: bool,
-}
+use crate::file::Mode;
 
 /// Identifies a file, whatever its name. Inode numbers are reused, times of birth are not, but some
 /// file systems have none.

@@ -30,17 +30,15 @@
 //!   closing another, and four to six system calls, 6 µs.
 
 mod circle;
-mod gauge;
 mod handle;
 mod names;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -48,11 +46,12 @@ use rustix::process::{Resource, getrlimit};
 use stepwell_base::is_exhausted;
 
 use self::circle::{Circle, Idle};
-use self::gauge::Gauge;
-pub(crate) use self::gauge::Permit;
+pub(super) use self::handle::set_direct;
 use self::handle::{Handle, Identity, State};
-pub(super) use self::handle::{Mode, set_direct};
 use crate::descriptor::{Access, Descriptor, Opened};
+use crate::file::Mode;
+use crate::gauge::{Gauge, OpenFilesStats, Permit};
+use crate::mutex::lock;
 
 /// The default bound: this part of what the system allows, within limits.
 const PART_OF_LIMIT: u64 = 3;
@@ -84,38 +83,6 @@ struct Shared {
 struct Living {
     handles: BTreeMap<(u64, u64, u64), Arc<Handle>>,
     numbers: u64,
-}
-
-/// Numbers of open files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenFilesStats {
-    /// The bound on open files, exceeded only while all of them are in use.
-    pub bound: usize,
-    /// Files open now.
-    pub open: usize,
-    /// The most files that were open at once.
-    pub most: usize,
-    /// Files open now that must stay so, since their names are gone.
-    pub kept: usize,
-    /// Live handles, open or not.
-    pub handles: usize,
-    /// Number of times that a file was reopened.
-    pub opened_again: u64,
-}
-
-impl fmt::Display for OpenFilesStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bound, open, most, handles, opened_again, .. } = self;
-        write!(
-            f,
-            "{open} of {handles} files are open, at most {most} at once (above {bound} only while \
-             all were in use), {opened_again} were opened again"
-        )
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The bound on open files for a limit of the system.

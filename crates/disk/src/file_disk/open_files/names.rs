@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
+use super::OpenFiles;
 use super::handle::{Handle, Identity};
-use super::{OpenFiles, lock};
+use crate::mutex::lock;
 
 impl OpenFiles {
     /// Removes a name; handles of its file stay usable.

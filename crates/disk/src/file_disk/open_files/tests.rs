@@ -3,16 +3,14 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 
-const PLAIN: Mode = Mode { writable: true, direct: false };
-
 fn make(files: &OpenFiles, path: PathBuf) -> Holder {
-    files.open_with(path, PLAIN, |path| fs::File::create_new(path)).unwrap()
+    files.open_with(path, Mode::NEW, |path| fs::File::create_new(path)).unwrap()
 }
 
 /// A file that accepts writes but cannot be synced.
 fn unsyncable(files: &OpenFiles) -> Holder {
     let open = |_: &Path| UnixStream::pair().map(|(one, _)| OwnedFd::from(one).into());
-    files.open_with(PathBuf::from("unsyncable"), PLAIN, open).unwrap()
+    files.open_with(PathBuf::from("unsyncable"), Mode::NEW, open).unwrap()
 }
 
 #[test]
@@ -120,8 +118,7 @@ fn a_write_counts_as_unsynced_from_its_end_to_a_sync() {
     file.sync().unwrap();
     drop(file.descriptor(Access::Read).unwrap());
     assert!(!is_unsynced(&file));
-    let mode = Mode { writable: false, ..PLAIN };
-    let reader = files.open_with(path, mode, |path| fs::File::open(path)).unwrap();
+    let reader = files.open_with(path, Mode::READ, |path| fs::File::open(path)).unwrap();
     drop(reader.descriptor(Access::Write).unwrap());
     assert!(!is_unsynced(&reader), "nothing can be written through it");
 }

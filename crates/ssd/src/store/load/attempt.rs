@@ -8,13 +8,11 @@ use stepwell_base::Key;
 use stepwell_disk::Buffer;
 
 use super::super::relay::Relay;
-use super::{
-    DELETIONS_HELD, Known, Loaded, Loader, Source, open_segment, own_deletions, read_segment,
-};
+use super::{DELETIONS_HELD, Known, Loaded, Loader, Read, Source, own_deletions, read_segment};
 use crate::index::{Ahead, ByPart, Index, Parting, Place};
 use crate::numbers::{PageNumber, PageOf};
-use crate::segment::Deletion;
 use crate::segment::reader::row_of;
+use crate::segment::{Deletion, SegmentFile};
 use crate::table::Table;
 use crate::{Error, Result};
 
@@ -155,12 +153,9 @@ impl Try<'_> {
         let entry = &manifest.segments[segment];
         let opened = match &self.loader.sources[segment] {
             Source::Opened(file) => Arc::clone(file),
-            Source::Lies(directory, cached) => {
-                let disk = &*disks[*directory];
-                Arc::new(open_segment(disk, manifest, entry, *directory, *cached)?)
-            }
+            Source::At(spot) => Arc::new(SegmentFile::open(&*disks[spot.directory], spot)?),
         };
-        let (mut known, rows, deletions) = read_segment(opened, entry, counters)?;
+        let Read { mut known, rows, deletions } = read_segment(opened, entry, counters)?;
         let own = own_deletions(&deletions, &known.provenance);
         self.hold(segment, deletions);
         listed.reserve_exact(rows.len());

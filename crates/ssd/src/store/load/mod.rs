@@ -35,7 +35,7 @@ pub(crate) use attempt::listed_bytes;
 use crate::index::Index;
 use crate::numbers::Slot;
 use crate::segment::footer::Counting;
-use crate::segment::{self, Deletion, SegmentFile};
+use crate::segment::{self, Deletion, SegmentFile, Spot};
 use crate::stats::Counters;
 use crate::table::{Sealed, Segment, Table};
 use crate::versions::{Provenance, ROW_UNMOVED};
@@ -71,8 +71,7 @@ struct Loader<'a> {
 /// A segment's file.
 enum Source {
     Opened(Arc<SegmentFile>),
-    /// Directory, and whether the file uses the page cache.
-    Lies(usize, bool),
+    At(Spot),
 }
 
 /// What is known about a segment whose footer was read.
@@ -142,15 +141,9 @@ impl<'a> Loader<'a> {
             let span = Table::span_of(pages, layout.pages(entry.rows));
             owners.resize(owners.len() + span as usize, segment);
         }
-        let mut cached_left = options.cached_bytes;
-        let spot = |(entry, directory): (&SegmentEntry, usize)| {
-            let cached = cached_left >= entry.bytes;
-            cached_left -= if cached { entry.bytes } else { 0 };
-            Source::Lies(directory, cached)
-        };
         let sources = match files {
             Some(files) => files.into_iter().map(Source::Opened).collect(),
-            None => manifest.segments.iter().zip(find(disks, manifest)?).map(spot).collect(),
+            None => spots(disks, options, manifest)?.into_iter().map(Source::At).collect(),
         };
         Ok(Self { disks, options, manifest, counters, sources, pages, firsts, owners })
     }
@@ -205,20 +198,16 @@ impl Known {
     }
 }
 
-pub(super) fn open_segment(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    entry: &SegmentEntry,
-    directory: usize,
-    cached: bool,
-) -> Result<SegmentFile> {
-    SegmentFile::open(disk, &segment::Spot { cached, ..manifest.spot(entry, directory) })
+/// A segment that was read.
+pub(super) struct Read {
+    pub(super) known: Known,
+    /// Its rows that count, with their numbers, in order.
+    pub(super) rows: Vec<(u32, Key)>,
+    /// Its deletions that count.
+    pub(super) deletions: Vec<Deletion>,
 }
 
-/// A segment, its rows that count with their numbers, and its deletions.
-type Read = (Known, Vec<(u32, Key)>, Vec<Deletion>);
-
-/// Checks a segment against its entry; returns its rows, in order, and deletions that count.
+/// Reads a segment and checks it against its entry.
 pub(super) fn read_segment(
     file: Arc<SegmentFile>,
     entry: &SegmentEntry,
@@ -229,7 +218,7 @@ pub(super) fn read_segment(
     let deleted_last = deletions.iter().map(|deletion| deletion.birth).max();
     let sealed = Sealed { bytes: entry.bytes, tail, deleted_last };
     let uncounted = tail.counts.rows - rows.len() as u32;
-    Ok((Known { file, provenance, sealed, uncounted }, rows, deletions))
+    Ok(Read { known: Known { file, provenance, sealed, uncounted }, rows, deletions })
 }
 
 /// For each key with a deletion in the segment its rows were put into, the row number below which
@@ -259,6 +248,21 @@ pub(crate) fn verify(
     counters: &Counters,
 ) -> Result<()> {
     load(disks, options, manifest, counters, None).map(drop)
+}
+
+/// How to open each segment that the manifest names; the first ones use the page cache.
+pub(super) fn spots(
+    disks: &[Arc<dyn Disk>],
+    options: &StoreOptions,
+    manifest: &Manifest,
+) -> Result<Vec<Spot>> {
+    let mut cached_left = options.cached_bytes;
+    let spot = |(entry, directory): (&SegmentEntry, usize)| {
+        let cached = cached_left >= entry.bytes;
+        cached_left -= if cached { entry.bytes } else { 0 };
+        Spot { cached, ..manifest.spot(entry, directory) }
+    };
+    Ok(manifest.segments.iter().zip(find(disks, manifest)?).map(spot).collect())
 }
 
 /// The directory of each segment that the manifest names.
