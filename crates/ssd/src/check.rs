@@ -8,12 +8,16 @@ use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
 use stepwell_disk::Disk;
 
+use crate::manifest::Manifest;
 use crate::numbers::{Birth, Births, PageNumber};
+use crate::options::StoreOptions;
+use crate::row_versions::Provenance;
+use crate::segment::entry::SegmentEntry;
 use crate::segment::footer::Footer;
 use crate::segment::{self, PageRead, SegmentFile, Tail, page};
-use crate::stats::Counters;
-use crate::versions::Provenance;
-use crate::{Aside, Error, Manifest, Result, SegmentEntry, Store, StoreOptions, lock, store};
+use crate::stats::{Aside, Counters};
+use crate::store::Store;
+use crate::{Error, Result, lock, store};
 
 /// What was checked, and the damage found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -69,17 +69,6 @@ impl Harvest {
     }
 }
 
-/// Numbers of harvested rows that turned out useless.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wasted {
-    /// Rows of requested pages that are older versions or already in memory.
-    pub asked: u32,
-    /// The same, of neighbouring pages.
-    pub around: u32,
-    /// Rows of any page that found no room or were displaced.
-    pub dropped: u32,
-}
-
 /// A page that was read, and the number of rows on it.
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {

@@ -16,6 +16,10 @@ use stepwell_disk::BLOCK_BYTES;
 
 use crate::numbers::PageNumber;
 
+/// Version of the format that this build writes; it also reads the previous one.
+pub const FORMAT_VERSION: u64 = 3;
+/// The most bytes of a row.
+pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
 /// Page sizes are multiples of this.
 pub(crate) const PAGE_ALIGN_BYTES: usize = BLOCK_BYTES;
 /// Bytes of key, birth and last use before a row's payload.

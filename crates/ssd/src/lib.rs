@@ -10,11 +10,11 @@
 
 #![forbid(unsafe_code)]
 
-mod bounds;
 mod check;
 mod error;
 mod executor;
 mod fetch;
+mod format_v1;
 mod harvest;
 mod identity;
 mod index;
@@ -22,36 +22,40 @@ mod key_shard;
 mod layout;
 mod lock;
 mod manifest;
+mod memory_bounds;
 mod numbers;
 mod options;
 mod read_unit;
 mod repair;
+mod row_versions;
 mod segment;
-mod size;
+mod segment_sizes;
+mod segment_table;
+mod space_target;
 mod stats;
 mod store;
-mod table;
-mod target;
-mod v1;
-mod versions;
 mod victims;
 
 pub use check::{Checked, Damage, check};
 pub use error::{Error, Result};
 pub use executor::{Executor, ExecutorOptions, ExecutorStats};
-pub use harvest::{Harvest, Wanted, Wasted};
+pub use harvest::{Harvest, Wanted};
 pub use identity::StoreId;
 pub use key_shard::{KEY_SHARDS, KeyShardSet, key_shard};
+pub use layout::FORMAT_VERSION;
 pub use lock::LOCK_NAME;
-pub use manifest::{FORMAT_VERSION, MANIFEST_NAME, Manifest, SEGMENTS_MAX, SegmentEntry};
-pub use options::{Compaction, OPEN_THREADS_MAX, SPACE_HARD, StoreOptions, WRITES_MAX};
+pub use manifest::{MANIFEST_NAME, Manifest, SEGMENTS_MAX};
+pub use options::{
+    Compaction, OPEN_THREADS_MAX, SEGMENTS_MANY, SPACE_HARD, StoreOptions, WRITES_MAX,
+};
+pub use read_unit::Wasted;
 pub use repair::{Salvaged, repair};
+pub use segment::entry::SegmentEntry;
 pub use segment::is_segment;
-pub use size::SEGMENTS_MANY;
-pub use stats::{AGE_PARTS, DirectoryStats, LIVE_PARTS, PageYield, Stats};
+pub use stats::{AGE_PARTS, Aside, DirectoryStats, LIVE_PARTS, PageYield, Stats};
 pub use store::{
-    Aside, Cursor, IndexFill, Lookup, Reader, Refreshed, Scan, Store, StoreSpace, Ticket, Verify,
-    View, Visit,
+    Cursor, IndexFill, Lookup, Reader, Refreshed, Scan, Store, StoreSpace, Ticket, Verify, View,
+    Visit,
 };
 
 /// Compiles and runs the README's example.

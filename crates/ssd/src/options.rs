@@ -4,12 +4,11 @@ use stepwell_base::cores;
 use stepwell_base::stop::StopRequest;
 
 use crate::executor::Executor;
-use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
-use crate::segment::Deletion;
-use crate::size::{SEGMENTS_MANY, Sizes};
-use crate::store::DELETIONS_HELD;
-use crate::target::Target;
-use crate::{Error, KeyShardSet, Result, StoreId, index, segment, store};
+use crate::identity::StoreId;
+use crate::key_shard::KeyShardSet;
+use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_BYTES_MAX, ROW_HEAD_BYTES};
+use crate::space_target::Target;
+use crate::{Error, Result, index};
 
 /// Where compaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,19 +74,18 @@ pub struct StoreOptions {
     pub stop: StopRequest,
 }
 
+/// Number of segments above which new ones are twice as large.
+pub const SEGMENTS_MANY: u64 = 4096;
 /// The most writes in flight in one segment.
 pub const WRITES_MAX: usize = 4;
 /// The most threads that open a store.
 pub const OPEN_THREADS_MAX: usize = 8;
 /// Number of rows in segments for which opening adds another thread.
 const ROWS_PER_THREAD: u64 = 1 << 16;
-/// Number of rows sorted by index shard at a time while a store opens: some hundreds a shard.
-const ROWS_TOGETHER: u64 = 400_000;
 /// Space above which writers wait, as a multiple of the live rows' bytes (HPS paper, appendix E).
 pub const SPACE_HARD: f64 = 2.0;
 /// A larger segment's row numbers might not fit 32 bits.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 << 30;
-pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
 const SPACE_MIN: f64 = 1.1;
 const SPACE_DEFAULT: f64 = 1.5;
 
@@ -280,39 +278,8 @@ impl StoreOptions {
         self.read_bytes.max(2 * self.layout().page_bytes)
     }
 
-    /// The most bytes of a segment's footer and list of keys, once an index this large is full.
-    pub(crate) fn list_bytes(&self) -> u64 {
-        let sizes = Sizes::new(self);
-        let size = sizes.most(self.index_bytes_max);
-        let rows = u64::from(size.rows);
-        // Keys and key shards in a list and in the footer, plus decoded keys; deletions likewise. A
-        // footer being read, with its rows and their keys, takes as much.
-        rows * (2 * 9 + 8) + u64::from(size.deletions()) * 2 * 16
-    }
-
-    /// The most rows that are added to the index together when a store opens, unless one segment
-    /// has more.
-    pub(crate) fn rows_together(&self) -> u64 {
-        ROWS_TOGETHER.min(Sizes::index_rows(self.index_bytes_max))
-    }
-
-    /// Bytes that opening takes in addition to the index. Each thread adds a footer, a map of its
-    /// deletions, a list of rows, a read of 1 MiB, and headers of the index's shards.
-    pub(crate) fn opening_bytes(&self) -> u64 {
-        let threads = self.open_threads_most();
-        // A map's entries are half as large again as deletions, and it is half full.
-        let sizes = Sizes::new(self);
-        let size = sizes.most(self.index_bytes_max);
-        let map = 3 * u64::from(size.deletions()) * size_of::<Deletion>() as u64;
-        let rows = store::listed_bytes(self.rows_together().max(u64::from(size.rows)));
-        let each = self.list_bytes() + map + rows + segment::CHUNK_BYTES + index::BYTES_MIN;
-        DELETIONS_HELD as u64 * size_of::<Deletion>() as u64
-            + threads as u64 * each
-            + store::held_most(threads) as u64 * rows
-    }
-
     /// The most threads that open a store.
-    fn open_threads_most(&self) -> usize {
+    pub(crate) fn open_threads_most(&self) -> usize {
         match self.open_threads {
             0 => cores().min(OPEN_THREADS_MAX),
             threads => threads,

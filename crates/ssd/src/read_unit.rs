@@ -13,8 +13,6 @@
 //! - **Source.** The five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the
 //!   cost of a page as measured on cloud disks: docs/internals/measurements.md, "Harvest".
 
-use crate::harvest::Wasted;
-
 /// Cost of an additional page, in reads of one page.
 const PAGE_COST: f64 = 0.25;
 /// Number of pages between two decisions.
@@ -24,6 +22,17 @@ const PAGES_COUNTED: u32 = 2048;
 const MARGIN: f64 = 1.5;
 /// Number of decisions to skip before a unit that was undone is tried again.
 const PATIENCE: u32 = 4;
+
+/// Numbers of harvested rows that turned out useless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wasted {
+    /// Rows of requested pages that are older versions or already in memory.
+    pub asked: u32,
+    /// The same, of neighbouring pages.
+    pub around: u32,
+    /// Rows of any page that found no room or were displaced.
+    pub dropped: u32,
+}
 
 /// Pages, and rows taken from them beyond the requested ones.
 #[derive(Clone, Copy, Debug, Default)]

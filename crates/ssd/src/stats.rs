@@ -146,6 +146,17 @@ pub struct DirectoryStats {
     pub segments: u64,
 }
 
+/// Files in the `set-aside` directories of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Aside {
+    /// Segments and manifests, which a purge removes.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Names of other files there, which the store did not put there.
+    pub others: Vec<String>,
+}
+
 /// The counters behind [`Stats`], used by all threads.
 #[derive(Debug)]
 pub(crate) struct Counters {

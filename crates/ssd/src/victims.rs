@@ -22,7 +22,7 @@
 
 use crate::layout::{Counts, Layout, PAGE_ALIGN_BYTES};
 use crate::numbers::{Birth, Slot};
-use crate::table::{Segment, Table};
+use crate::segment_table::{Segment, Table};
 
 /// Segments with less than half of a full one's live rows are merged once there are more than this,
 /// at most this many at a time.

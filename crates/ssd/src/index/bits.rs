@@ -16,7 +16,6 @@
 //!   - I1 A tag is never zero, and no two keys have the same tag in a bucket.
 //! - **Cost.** Eight bytes a slot, and `extra_bits` bits.
 
-use super::Place;
 use super::permute::{LOCAL_SPAN, turn, turn_back};
 
 /// Number of slots of a bucket: a cache line of words.
@@ -25,6 +24,10 @@ pub(super) const SLOTS: usize = 8;
 pub(super) const PLACE_BITS_MAX: u32 = 40;
 /// Extra bits are read and written eight bytes at a time.
 const WINDOW_BYTES: usize = 8;
+
+/// Where a row is, as a number below 2^40.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place(pub(crate) u64);
 
 /// One of a key's two buckets, and its tag there.
 #[derive(Clone, Copy, Debug, Default)]

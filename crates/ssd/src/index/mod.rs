@@ -16,16 +16,16 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod adversarial_keys;
 mod ahead;
 mod bits;
-#[cfg(test)]
-mod flood;
-#[cfg(test)]
-mod owned;
 mod part;
 mod path;
 mod permute;
 mod shard;
+#[cfg(test)]
+mod shard_keys;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +36,7 @@ use stepwell_base::Key;
 use stepwell_base::scatter::Scatter;
 
 pub(crate) use ahead::{Ahead, Asked};
+pub(crate) use bits::Place;
 use bits::{PLACE_BITS_MAX, Probe, SLOTS, bits_of};
 pub(crate) use part::{ByPart, Parting};
 use permute::SHARDS;
@@ -48,10 +49,6 @@ const LOAD_PLANNED_PERMILLE: u64 = 940;
 /// Planning assumes that no shard grows below this load; full ones grow at 0.97, small ones
 /// earlier.
 const LOAD_GROWN_MIN: f64 = 0.9;
-
-/// Where a row is, as a number below 2^40.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) u64);
 
 /// The index may not grow: its rows and bytes, the bytes that it needs, and the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 //! - **Cost.** At a load of 0.94, two of five new keys come here and search three buckets; at 0.97,
 //!   three of five, seven buckets.
 
+use super::bits::Probe;
 use super::shard::{At, Shard};
 
 /// The most buckets whose keys a search follows.
@@ -24,8 +25,21 @@ struct Step {
     slot: u16,
 }
 
+impl Shard {
+    /// A vacant slot for a key, after moving others if needed; `None` if the shard must grow.
+    pub(super) fn room(&mut self, probes: &[Probe; 2]) -> Option<At> {
+        if let Some(at) = self.vacancy(probes) {
+            return Some(at);
+        }
+        if self.must_grow() {
+            return None;
+        }
+        open(self, probes.map(|probe| probe.bucket))
+    }
+}
+
 /// Makes a vacancy in one of `roots`, which are both full, and returns it.
-pub(super) fn open(shard: &mut Shard, roots: [usize; 2]) -> Option<At> {
+fn open(shard: &mut Shard, roots: [usize; 2]) -> Option<At> {
     let root = |bucket, step| Step { bucket, from: step, slot: 0 };
     let mut steps = [root(0, 0); STEPS_MAX];
     steps[0] = root(roots[0] as u32, 0);

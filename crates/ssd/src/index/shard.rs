@@ -10,9 +10,7 @@
 
 use stepwell_base::prefetch::prefetch;
 
-use super::Place;
-use super::bits::{Form, Probe, SLOTS};
-use super::path;
+use super::bits::{Form, Place, Probe, SLOTS};
 
 /// A shard grows once one slot in this many is vacant: a load of 0.97. Above that, each new key
 /// would search a dozen or more buckets.
@@ -164,16 +162,10 @@ impl Shard {
         Some(At { bucket, slot: slots.first()? })
     }
 
-    /// A vacant slot for a key, after moving others if needed; `None` if the shard must grow.
-    pub(super) fn room(&mut self, probes: &[Probe; 2]) -> Option<At> {
-        if let Some(at) = self.vacancy(probes) {
-            return Some(at);
-        }
+    /// Whether too few slots are vacant to move keys for another one.
+    pub(super) fn must_grow(&self) -> bool {
         let slots = self.buckets.len() * SLOTS;
-        if self.rows + slots / SLOTS_PER_VACANT >= slots {
-            return None;
-        }
-        path::open(self, probes.map(|probe| probe.bucket))
+        self.rows + slots / SLOTS_PER_VACANT >= slots
     }
 
     #[inline(always)]

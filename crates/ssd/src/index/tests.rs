@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use stepwell_base::random::Stream;
 
+use super::adversarial_keys::known;
 use super::ahead::AHEAD;
-use super::flood::known;
 use super::*;
 
 /// An index under one secret, the same each time.

@@ -16,15 +16,14 @@ use stepwell_disk::Disk;
 
 use crate::identity::{Origin, StoreId};
 use crate::key_shard::KeyShardSet;
-use crate::layout::Layout;
+use crate::layout::{FORMAT_VERSION, Layout, ROW_BYTES_MAX};
 use crate::numbers::SegmentNumber;
-use crate::options::ROW_BYTES_MAX;
+use crate::options::StoreOptions;
 use crate::segment::Spot;
+use crate::segment::entry::SegmentEntry;
 use crate::stats::Counters;
-use crate::{Error, Result, StoreOptions};
+use crate::{Error, Result};
 
-/// Version of the format that this build writes; it also reads the previous one.
-pub const FORMAT_VERSION: u64 = 3;
 /// The previous version; such a store keeps it until its next commit.
 const FORMAT_VERSION_BEFORE: u64 = 2;
 /// Name of the manifest's file.
@@ -94,26 +93,6 @@ pub(crate) struct Adopted {
     pub(crate) key_shards: Option<KeyShardSet>,
 }
 
-/// A segment as a manifest names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentEntry {
-    /// Number of the segment.
-    pub segment: u64,
-    /// Rows in the segment, live and stale.
-    pub rows: u32,
-    /// Length of its file, in bytes.
-    pub bytes: u64,
-    /// Checksum of its tail, which covers all other sums in the file; 16 hexadecimal digits.
-    pub checksum: String,
-    /// Index of its origin in [`Manifest::origins`]; `None` if this store made it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) origin: Option<u32>,
-    /// Number of the segment at its origin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) number: Option<u64>,
-}
-
 impl Serialize for StoreId {
     fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
         to.collect_str(self)
@@ -124,24 +103,6 @@ impl<'de> Deserialize<'de> for StoreId {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Self::parse(&text).ok_or_else(|| D::Error::custom("an id has 32 hexadecimal digits"))
-    }
-}
-
-impl SegmentEntry {
-    /// A segment made by the manifest's store.
-    pub(crate) fn new(segment: SegmentNumber, rows: u32, bytes: u64, checksum: String) -> Self {
-        let segment = segment.into();
-        Self { segment, rows, bytes, checksum, origin: None, number: None }
-    }
-
-    /// Number of the segment here.
-    pub(crate) fn here(&self) -> SegmentNumber {
-        SegmentNumber::of_manifest(self.segment)
-    }
-
-    /// The checksum as a number; 0 if it is not one, which no tail's checksum matches.
-    pub(crate) fn sum(&self) -> u64 {
-        u64::from_str_radix(&self.checksum, 16).unwrap_or_default()
     }
 }
 

@@ -11,53 +11,28 @@
 //!   complete.
 //! - **Bounds.** A map of all keys: about 50 bytes each.
 
+mod salvaged;
 mod spots;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde::Serialize;
 use stepwell_base::Key;
 use stepwell_disk::{Disk, Error as DiskError, Operation};
 
+pub use self::salvaged::Salvaged;
 use self::spots::{spots_named, spots_of_all};
 use crate::check::Listed;
 use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
-use crate::lock;
+use crate::manifest::{MANIFEST_NAME, Manifest};
 use crate::numbers::{Birth, Births, PageNumber, PageOf};
-use crate::segment::{self, Deletion, PageRead, SegmentFile, Spot, page};
+use crate::options::StoreOptions;
+use crate::row_versions::{Deletion, Provenance};
+use crate::segment::{self, PageRead, SegmentFile, Spot, page};
 use crate::stats::Counters;
-use crate::versions::Provenance;
-use crate::{Error, MANIFEST_NAME, Manifest, Result, Store, StoreOptions};
-
-/// Number of rows put at once.
-const PUT_ROWS: usize = 4096;
-
-/// Outcome of a salvage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Salvaged {
-    /// Number of rows in the new store.
-    pub rows: u64,
-    /// Number of lost rows whose keys are known.
-    pub rows_lost: u64,
-    /// Keys of lost rows, at most 100,000.
-    #[serde(skip)]
-    pub keys_lost: Vec<Key>,
-    /// Number of damaged pages.
-    pub pages_damaged: u64,
-    /// Number of damaged pages whose keys are unknown.
-    pub pages_unknown: u64,
-    /// Number of segments that are missing or cannot be opened.
-    pub segments_lost: u64,
-    /// Number of segments without an intact footer: rows of pages missing at their ends are lost,
-    /// and so are their deletions.
-    pub segments_unlisted: u64,
-    /// Number of rows by the manifest; 0 if it is lost.
-    pub rows_named: u64,
-    /// Whether the manifest was damaged or missing; uncommitted segments count then, too.
-    pub manifest_lost: bool,
-}
+use crate::store::{Batch, Store};
+use crate::{Error, Result, lock};
 
 /// The most keys of lost rows that are kept for the report.
 const KEYS_LOST_MAX: usize = 100_000;
@@ -148,14 +123,6 @@ pub fn repair(
     drop(store);
     lock::remove(&*into)?;
     Ok(repair.salvaged)
-}
-
-impl Salvaged {
-    /// Whether nothing is known to be lost.
-    pub fn is_whole(&self) -> bool {
-        let unlisted = self.segments_lost + self.segments_unlisted + self.pages_damaged;
-        unlisted == 0 && self.rows_lost == 0 && !self.manifest_lost && self.rows >= self.rows_named
-    }
 }
 
 impl Repair<'_> {
@@ -299,7 +266,7 @@ impl Repair<'_> {
     /// Puts the intact rows that count.
     fn put(&mut self, store: &Store, expire_before: u32) -> Result<()> {
         store.expire_before(expire_before)?;
-        let mut batch = Batch::default();
+        let mut batch = Batch::new(store);
         for segment in 0..self.segments.len() as u32 {
             let Some(file) = self.file(segment)? else { continue };
             let (layout, counters) = (file.layout, Counters::new(self.disks.len()));
@@ -314,38 +281,13 @@ impl Repair<'_> {
                             && newest.row == layout.first_row(number) + at
                     };
                     if self.newest.get(&row.key).filter(here).is_some() {
-                        batch.push(store, &row)?;
+                        batch.push(row.key, row.used, row.payload)?;
                     }
                 }
                 Ok(())
             })?;
         }
-        batch.flush(store)
-    }
-}
-
-/// Rows to put into the new store.
-#[derive(Default)]
-struct Batch {
-    keys: Vec<Key>,
-    used: Vec<u32>,
-    rows: Vec<u8>,
-}
-
-impl Batch {
-    fn push(&mut self, store: &Store, row: &page::Row<'_>) -> Result<()> {
-        self.keys.push(row.key);
-        self.used.push(row.used);
-        self.rows.extend_from_slice(row.payload);
-        if self.keys.len() == PUT_ROWS { self.flush(store) } else { Ok(()) }
-    }
-
-    fn flush(&mut self, store: &Store) -> Result<()> {
-        store.put_many(&self.keys, &self.used, &self.rows)?;
-        self.keys.clear();
-        self.used.clear();
-        self.rows.clear();
-        Ok(())
+        batch.flush()
     }
 }
 

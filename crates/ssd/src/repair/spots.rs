@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use stepwell_disk::Disk;
 
-use super::Salvaged;
+use super::salvaged::Salvaged;
+use crate::Result;
 use crate::identity::Origin;
+use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
+use crate::manifest::Manifest;
 use crate::numbers::SegmentNumber;
 use crate::segment::{self, Header, Spot};
-use crate::{KeyShardSet, Manifest, Result};
 
 /// The segments that the manifest names, in whichever directory they are; counts missing ones.
 pub(super) fn spots_named(

@@ -6,13 +6,14 @@
 use stepwell_base::{Key, hash};
 use stepwell_disk::Buffer;
 
-use super::marks::{Tail, USED_PARTS};
+use super::header_and_tail::{Tail, USED_PARTS};
 use crate::identity::Origin;
 use crate::key_shard::{KEY_SHARDS, key_shard};
 use crate::layout::{
     Counts, DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, Layout, TAIL_BYTES,
 };
 use crate::numbers::{Birth, Births};
+use crate::row_versions::Deletion;
 
 /// Number of rows whose last use is sampled, or up to twice as many.
 const SAMPLE_ROWS: u32 = 1024;
@@ -22,17 +23,6 @@ const SAMPLE_ROWS: u32 = 1024;
 pub(crate) struct Run {
     pub(crate) birth: Birth,
     pub(crate) rows: u32,
-}
-
-/// A deleted key: earlier versions of it do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deletion {
-    pub(crate) key: Key,
-    /// Number of the segment that was open at the time.
-    pub(crate) birth: Birth,
-    /// Number of that segment's rows at the time, or a special value of
-    /// [`versions`](crate::versions).
-    pub(crate) row: u32,
 }
 
 #[derive(Debug)]

@@ -12,16 +12,16 @@ use stepwell_base::{Key, hash};
 use stepwell_disk::BLOCK_BYTES;
 
 use super::CHUNK_BYTES;
-use super::draft::{Deletion, Run, first_of_shards};
-use super::marks::Tail;
+use super::draft::{Run, first_of_shards};
+use super::header_and_tail::Tail;
 use super::page::{u32_and_rest, u64_and_rest};
 use super::reader::SegmentFile;
 use crate::Result;
 use crate::key_shard::KeyShardSet;
 use crate::layout::{DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, RUN_BYTES, Version};
 use crate::numbers::{Birth, Births};
+use crate::row_versions::{Deletion, Provenance, ROW_UNMOVED};
 use crate::stats::Counters;
-use crate::versions::{Provenance, ROW_UNMOVED};
 
 /// A footer whose checksum was right.
 #[derive(Clone, Debug, Default)]

@@ -1,19 +1,21 @@
 //! Segments: immutable files of rows.
 //!
-//! [`page`] and [`marks`] define the bytes; [`pages`] packs rows into pages in memory; [`draft`]
-//! collects the contents of the footer; [`reader`] and [`footer`] read a file and trust nothing.
+//! [`page`] and [`header_and_tail`] define the bytes; [`pages`] packs rows into pages in memory;
+//! [`draft`] collects the contents of the footer; [`reader`] and [`footer`] read a file and trust
+//! nothing.
 
 pub(crate) mod draft;
+pub(crate) mod entry;
 pub(crate) mod footer;
-mod held;
-pub(crate) mod marks;
+pub(crate) mod header_and_tail;
+mod held_file;
 pub(crate) mod page;
 pub(crate) mod pages;
 pub(crate) mod reader;
 
-pub(crate) use draft::{Deletion, Draft};
-pub(crate) use held::hold;
-pub(crate) use marks::{Header, Tail};
+pub(crate) use draft::Draft;
+pub(crate) use header_and_tail::{Header, Tail};
+pub(crate) use held_file::hold;
 pub(crate) use pages::PageBuffer;
 pub(crate) use reader::{PageRead, SegmentFile, Spot};
 

@@ -19,7 +19,7 @@ use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
 use stepwell_disk::Buffer;
 
-use super::marks;
+use super::header_and_tail;
 use super::page::{self, Row};
 use crate::identity::Origin;
 use crate::layout::{Layout, PAGE_SUM_BYTES};
@@ -59,7 +59,7 @@ impl PageBuffer {
         assert!(chunk_pages > 1, "a chunk holds the header page and one more");
         let header = &mut current[..layout.page_bytes];
         header.fill(0);
-        let sum = marks::put_header(header, &layout, &origin);
+        let sum = header_and_tail::put_header(header, &layout, &origin);
         let mut sums = Checksum::new();
         sums.update(&sum.to_le_bytes());
         Self {

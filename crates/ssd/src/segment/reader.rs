@@ -6,15 +6,16 @@ use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
 use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, File};
 
-use super::marks::{self, Fault, Header, Tail};
+use super::entry::SegmentEntry;
+use super::header_and_tail::{self, Fault, Header, Tail};
 use super::page::{self, Row};
 use super::{CHUNK_BYTES, name};
 use crate::identity::Origin;
 use crate::key_shard::KeyShardSet;
-use crate::layout::{Layout, TAIL_BYTES};
+use crate::layout::{FORMAT_VERSION, Layout, TAIL_BYTES};
 use crate::numbers::{PageNumber, SegmentNumber};
 use crate::stats::Counters;
-use crate::{Error, FORMAT_VERSION, Result, SegmentEntry};
+use crate::{Error, Result};
 
 /// An open segment file: its number here, its directory, and its format.
 #[derive(Debug)]
@@ -115,7 +116,8 @@ impl SegmentFile {
 
     pub(crate) fn check_header(&self, counters: &Counters) -> Result<()> {
         let header = self.read(0, self.layout.page_bytes, counters)?;
-        marks::check_header(&header, &self.layout, &self.origin).map_err(|f| self.fault(0, f))
+        header_and_tail::check_header(&header, &self.layout, &self.origin)
+            .map_err(|f| self.fault(0, f))
     }
 
     /// Reads the tail of a file of `bytes` bytes; it must match that length.
@@ -237,5 +239,5 @@ pub(crate) fn header_of(file: &dyn File) -> Result<Option<Header>> {
     }
     let mut page = Buffer::new(header.layout.page_bytes);
     file.read_at(0, &mut page)?;
-    Ok(marks::is_whole(&page).then_some(header))
+    Ok(header_and_tail::is_whole(&page).then_some(header))
 }

@@ -1,8 +1,7 @@
 //! Reports of a store.
 
-use super::Core;
-use crate::Stats;
-use crate::stats::LIVE_PARTS;
+use crate::stats::{LIVE_PARTS, Stats};
+use crate::store::core::Core;
 
 impl Core {
     /// Figures of what the store has done and holds.

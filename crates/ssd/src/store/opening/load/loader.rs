@@ -1,0 +1,98 @@
+//! A store being opened: where its segments are, and the slots that they take.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use stepwell_disk::Disk;
+
+use crate::manifest::{MANIFEST_NAME, Manifest};
+use crate::numbers::Slot;
+use crate::options::StoreOptions;
+use crate::segment::entry::SegmentEntry;
+use crate::segment::{self, SegmentFile, Spot};
+use crate::segment_table::Table;
+use crate::stats::Counters;
+use crate::{Error, Result};
+
+/// A store being opened.
+pub(super) struct Loader<'a> {
+    pub(in crate::store) disks: &'a [Arc<dyn Disk>],
+    pub(in crate::store) options: &'a StoreOptions,
+    pub(in crate::store) manifest: &'a Manifest,
+    pub(in crate::store) counters: &'a Counters,
+    /// Where the segments are, in order.
+    pub(in crate::store) sources: Vec<Source>,
+    /// Number of places of a slot.
+    pub(in crate::store) pages: u32,
+    /// The first slot of each segment; larger ones take several.
+    pub(super) firsts: Vec<Slot>,
+    /// The segment of each slot, by its index in the manifest.
+    pub(super) owners: Vec<u32>,
+}
+
+/// A segment's file.
+pub(in crate::store) enum Source {
+    Opened(Arc<SegmentFile>),
+    At(Spot),
+}
+
+impl<'a> Loader<'a> {
+    pub(in crate::store) fn new(
+        disks: &'a [Arc<dyn Disk>],
+        options: &'a StoreOptions,
+        manifest: &'a Manifest,
+        counters: &'a Counters,
+        files: Option<Vec<Arc<SegmentFile>>>,
+    ) -> Result<Self> {
+        let layout = manifest.layout();
+        let pages = layout.pages(options.segment_rows()).max(1);
+        let (mut firsts, mut owners) = (Vec::new(), Vec::new());
+        for (segment, entry) in (0..).zip(&manifest.segments) {
+            firsts.push(Slot(owners.len() as u32));
+            let span = Table::span_of(pages, layout.pages(entry.rows));
+            owners.resize(owners.len() + span as usize, segment);
+        }
+        let sources = match files {
+            Some(files) => files.into_iter().map(Source::Opened).collect(),
+            None => spots(disks, options, manifest)?.into_iter().map(Source::At).collect(),
+        };
+        Ok(Self { disks, options, manifest, counters, sources, pages, firsts, owners })
+    }
+}
+
+/// How to open each segment that the manifest names; the first ones use the page cache.
+pub(in crate::store) fn spots(
+    disks: &[Arc<dyn Disk>],
+    options: &StoreOptions,
+    manifest: &Manifest,
+) -> Result<Vec<Spot>> {
+    let mut cached_left = options.cached_bytes;
+    let spot = |(entry, directory): (&SegmentEntry, usize)| {
+        let cached = cached_left >= entry.bytes;
+        cached_left -= if cached { entry.bytes } else { 0 };
+        Spot { cached, ..manifest.spot(entry, directory) }
+    };
+    Ok(manifest.segments.iter().zip(find(disks, manifest)?).map(spot).collect())
+}
+
+/// The directory of each segment that the manifest names.
+pub(in crate::store) fn find(disks: &[Arc<dyn Disk>], manifest: &Manifest) -> Result<Vec<usize>> {
+    let mut homes = HashMap::new();
+    for (directory, disk) in disks.iter().enumerate() {
+        for name in disk.list()? {
+            if let Some(number) = segment::number(&name) {
+                homes.entry(number).or_insert(directory);
+            }
+        }
+    }
+    let lost = |entry: &&SegmentEntry| !homes.contains_key(&entry.segment);
+    if let Some(first) = manifest.segments.iter().find(lost) {
+        return Err(Error::Lost {
+            path: disks[0].path().join(MANIFEST_NAME),
+            count: manifest.segments.iter().filter(lost).count(),
+            first: segment::name(first.here()),
+            directories: manifest.directories.clone(),
+        });
+    }
+    Ok(manifest.segments.iter().map(|entry| homes[&entry.segment]).collect())
+}

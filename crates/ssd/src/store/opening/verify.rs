@@ -1,0 +1,23 @@
+//! How much of a snapshot is checked when a store is made of it.
+
+use stepwell_disk::Placed;
+
+/// How much of its segments is read and checked when a store is made of snapshots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// What opening needs: manifests, headers and tails, and the lists and the blocks with keys of
+    /// the new store in footers, each against its checksum; and every byte of a copied segment.
+    /// Other pages are checked when they are read. The cost grows with the number of rows, not with
+    /// their bytes.
+    #[default]
+    Listed,
+    /// Every byte of every segment.
+    Everything,
+}
+
+impl Verify {
+    /// Whether a segment is read completely if it was placed like this.
+    pub(super) fn reads_all(self, placed: Placed) -> bool {
+        self == Self::Everything || placed == Placed::Copied
+    }
+}
