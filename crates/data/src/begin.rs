@@ -116,11 +116,11 @@ impl Start<'_> {
 }
 
 /// Length of `text`, the end of a file, without an empty last line, which some programs write.
-/// `more` is whether other text precedes it: a file that consists of an empty line keeps that line.
-pub(crate) fn without_blank_end(text: &[u8], more: bool) -> usize {
+/// `lines` lines precede it: a file that consists of an empty line keeps that line.
+pub(crate) fn without_blank_end(text: &[u8], lines: u64) -> usize {
     for blank in [&b"\r\n"[..], b"\n"] {
         if let Some(before) = text.strip_suffix(blank)
-            && (before.ends_with(b"\n") || (before.is_empty() && more))
+            && (before.ends_with(b"\n") || (before.is_empty() && lines > 0))
         {
             return before.len();
         }

@@ -87,7 +87,7 @@ fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<
         // A line end may be split between two reads.
         end.extend_from_slice(&buffer[buffer.len().saturating_sub(3)..]);
         end.drain(..end.len().saturating_sub(3));
-        blank = without_blank_end(&end, lines > 1) < end.len();
+        blank = without_blank_end(&end, lines.saturating_sub(1)) < end.len();
         unended = match memrchr(b'\n', &buffer) {
             Some(end) => buffer.len() - end - 1,
             None => unended + buffer.len(),

@@ -97,7 +97,7 @@ impl FileReader {
     /// Opens the current file at line `line`.
     fn enter(&self, line: u64) -> Result<At, DataError> {
         let path = &self.files.paths[self.file as usize];
-        At::open(path, (self.file, line), self.files.layout.as_deref(), &self.options)
+        At::open(path, self.file, line, self.files.layout.as_deref(), &self.options)
     }
 }
 
@@ -121,21 +121,22 @@ impl At {
 
     fn open(
         path: &Path,
-        (file, line): (u32, u64),
+        file: u32,
+        line: u64,
         layout: Option<&Layout>,
         options: &ReadOptions,
     ) -> Result<Self, DataError> {
         match open_as(path, layout)? {
             Content::Text(text) => {
-                let room = (options.block_bytes, layout);
-                LineReader::open(path, file, text, line, room).map(Self::Text)
+                let block_bytes = options.block_bytes;
+                LineReader::open(path, file, text, line, block_bytes, layout).map(Self::Text)
             }
             Content::Packed(packed) => {
                 PackedReader::open(packed, file, line, options).map(Self::Packed)
             }
             Content::Columns(columns) => {
                 let Some(layout) = layout else { return Err(no_layout(path)) };
-                ColumnFileReader::open(columns, file, line, (layout, options)).map(Self::Columns)
+                ColumnFileReader::open(columns, file, line, layout, options).map(Self::Columns)
             }
         }
     }

@@ -61,7 +61,7 @@ pub use error::DataError;
 pub use file_reader::FileReader;
 pub use files::{note_recordless, read_text, recordless_note, repeated, repeated_note, resolve};
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprint_of_ends, fingerprints};
-pub use guess::{Guess, Guessed, guess};
+pub use guess::{Guess, Guessed, GuessedColumn, guess};
 pub use idx::Idx;
 pub use input::{Files, Input};
 pub use layout::{
@@ -82,7 +82,7 @@ pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
 pub use record::UNLABELLED;
 pub use schema::{Labels, Schema};
 pub use share::{Lines, PartOf, Share, Sharing, Walk};
-pub use sources::{NamesSaid, Purposes, ReadFrom, SourceOptions, Sources, names_notes};
+pub use sources::{NameNotes, Purposes, ReadFrom, SourceOptions, Sources, names_notes};
 pub use stages::{
     BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,
     ReadStage, Reading, Recorder, Recording, stages,

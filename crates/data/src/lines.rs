@@ -69,7 +69,8 @@ impl LineReader {
         index: u32,
         source: Box<dyn Read + Send>,
         lines: u64,
-        (block_bytes, layout): (usize, Option<&Layout>),
+        block_bytes: usize,
+        layout: Option<&Layout>,
     ) -> Result<Self, DataError> {
         assert!(block_bytes > 0, "a block has room for at least one byte");
         assert!(u32::try_from(block_bytes).is_ok(), "offsets within a block are 32 bits wide");
@@ -146,7 +147,7 @@ impl LineReader {
                 if read < room {
                     self.source = None;
                     if self.head.is_some() {
-                        bytes.truncate(without_blank_end(bytes, self.line > 0));
+                        bytes.truncate(without_blank_end(bytes, self.line));
                     }
                 }
                 Ok(())
@@ -179,7 +180,7 @@ impl LineReader {
     fn before_blank(&self, bytes: &[u8]) -> usize {
         match (&self.head, &self.source) {
             // If the block contains nothing else, return it now.
-            (Some(_), Some(_)) => match without_blank_end(bytes, self.line > 0) {
+            (Some(_), Some(_)) => match without_blank_end(bytes, self.line) {
                 0 => bytes.len(),
                 before => before,
             },

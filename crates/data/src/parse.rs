@@ -169,17 +169,18 @@ fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f
     let mut column = 0;
     for value in dense {
         column += 1;
-        let last = column == columns;
-        *value = dense_at(body, &mut at, last, log1p).ok_or(Fault { column })?;
-        at = next_field(body, at, last).ok_or(Fault { column })?;
+        let ending = ending_of(column, columns);
+        *value = dense_at(body, &mut at, ending, log1p).ok_or(Fault { column })?;
+        at = next_field(body, at, ending).ok_or(Fault { column })?;
     }
     for (key, namespace) in keys.iter_mut().zip(namespaces) {
         column += 1;
         let end = field_end(body, at);
-        let last = column == columns;
-        let value_end = if last { at + without_return(&body[at..end]).len() } else { end };
+        let ending = ending_of(column, columns);
+        let value_end =
+            if ending == b'\n' { at + without_return(&body[at..end]).len() } else { end };
         *key = namespace.key_within(body, at, value_end);
-        at = next_field(body, end, last).ok_or(Fault { column })?;
+        at = next_field(body, end, ending).ok_or(Fault { column })?;
     }
     Ok((label, at))
 }
@@ -188,19 +189,24 @@ fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f
 #[cold]
 fn share_at(body: &[u8], at: usize) -> Option<(f32, usize)> {
     let end = field_end(body, at);
-    Some((share_of_number(&body[at..end])?, next_field(body, end, false)?))
+    Some((share_of_number(&body[at..end])?, next_field(body, end, b'\t')?))
 }
 
-/// Start of the next field, if the separator at `end` is the expected one.
+/// Byte that ends column `column` of a line with `columns` columns.
 #[inline]
-fn next_field(body: &[u8], end: usize, last: bool) -> Option<usize> {
-    let wanted = if last { b'\n' } else { b'\t' };
-    (body.get(end) == Some(&wanted)).then_some(end + 1)
+fn ending_of(column: usize, columns: usize) -> u8 {
+    if column == columns { b'\n' } else { b'\t' }
 }
 
-/// Parses and transforms the number at `at`, and moves `at` to its end.
+/// Start of the next field, if `ending` is at `end`.
 #[inline]
-fn dense_at(body: &[u8], at: &mut usize, last: bool, log1p: Log1p) -> Option<f32> {
+fn next_field(body: &[u8], end: usize, ending: u8) -> Option<usize> {
+    (body.get(end) == Some(&ending)).then_some(end + 1)
+}
+
+/// Parses and transforms the number at `at`, which `ending` follows, and moves `at` to its end.
+#[inline]
+fn dense_at(body: &[u8], at: &mut usize, ending: u8, log1p: Log1p) -> Option<f32> {
     let word = word_at(body, *at);
     let len = bytes_before_separator(word);
     if len <= SHORT_DIGITS
@@ -211,7 +217,7 @@ fn dense_at(body: &[u8], at: &mut usize, last: bool, log1p: Log1p) -> Option<f32
     }
     let start = std::mem::replace(at, field_end(body, *at));
     let field = &body[start..*at];
-    slow_number(if last { without_return(field) } else { field }).map(log1p_of_number)
+    slow_number(if ending == b'\n' { without_return(field) } else { field }).map(log1p_of_number)
 }
 
 /// Parses numbers with many digits, signs, points or exponents.

@@ -62,11 +62,11 @@ pub fn statistics(
     }
     let bare = bare(layout, columns).map_err(DataError::Options)?;
     let files = Files { layout: Some(Arc::new(bare)), ..files.clone() };
-    let taken = Taken::of(&files, columns.len(), (u64::MAX, eval_fraction), stop)?;
+    let taken = Taken::of(&files, columns.len(), u64::MAX, eval_fraction, stop)?;
     let boundary = train_part(eval_fraction, taken.lines);
     let taken = match taken.reached <= boundary {
         true => taken,
-        false => Taken::of(&files, columns.len(), (boundary, 0.0), stop)?,
+        false => Taken::of(&files, columns.len(), boundary, 0.0, stop)?,
     };
     Ok(taken.sums.iter().map(Sums::statistics).collect())
 }
@@ -86,7 +86,8 @@ impl Taken {
     fn of(
         files: &Files,
         columns: usize,
-        (end, eval_fraction): (u64, f64),
+        end: u64,
+        eval_fraction: f64,
         stop: &StopRequest,
     ) -> Result<Self, DataError> {
         let input = Input::Files(files.clone());
@@ -109,7 +110,9 @@ impl Taken {
                 // Pairs of a number and whether it is missing.
                 let (pairs, _) = chunk.dense_of(example).as_chunks::<2>();
                 for (sums, [number, missing]) in taken.sums.iter_mut().zip(pairs) {
-                    sums.add(*number, *missing > 0.0);
+                    if *missing <= 0.0 {
+                        sums.add(*number);
+                    }
                 }
                 taken.reached = taken.lines + u64::from(chunk.lines[example]) + 1;
             }
@@ -152,10 +155,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, number: f32, is_missing: bool) {
-        if is_missing {
-            return;
-        }
+    fn add(&mut self, number: f32) {
         let number = f64::from(number);
         self.count += 1;
         let distance = number - self.mean;

@@ -131,12 +131,13 @@ impl Texts {
 
     /// Text of a source in the current record.
     fn text(&self, source: usize, fields: &Fields) -> Vec<u8> {
-        match fields.found(source, &self.block.bytes) {
+        let record = fields.record(&self.block.bytes);
+        match record.found(source) {
             Found::Missing => Vec::new(),
             Found::One(value) => value.bytes().to_vec(),
             Found::List => {
-                let items = fields.list(source, &self.block.bytes);
-                items.map(|item| item.bytes()).collect::<Vec<_>>().join(LIST_SEPARATOR)
+                let items = record.list(source).map(|item| item.bytes());
+                items.collect::<Vec<_>>().join(LIST_SEPARATOR)
             }
         }
     }

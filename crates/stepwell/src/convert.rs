@@ -17,7 +17,7 @@ use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    Block, Chunk, CutColumn, CutLists, DataError, Decoder, Files, Input, Layout, NamesSaid,
+    Block, Chunk, CutColumn, CutLists, DataError, Decoder, Files, Input, Layout, NameNotes,
     PackedOptions, PackedWriter, ReadOptions, Schema, Skips, Source, SynthOptions, names_notes,
     recordless_note, repeated_note, resolve,
 };
@@ -71,9 +71,9 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     let layout = input.layout().map(Arc::as_ref);
     let recordless = recordless_note(input.files(), layout, "files");
     let repeated = repeated_note(input.files(), "files");
-    let NamesSaid { notes, warnings } = match &input {
+    let NameNotes { notes, warnings } = match &input {
         Input::Files(files) => names_notes(files)?,
-        _ => NamesSaid::default(),
+        _ => NameNotes::default(),
     };
     recordless.iter().chain(&repeated).chain(&notes).for_each(|note| say::told(note));
     warnings.iter().for_each(say::warn);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use stepwell_base::counted;
-use stepwell_data::{Format, Guess, Guessed, guess};
+use stepwell_data::{Format, Guess, Guessed, GuessedColumn, guess};
 use stepwell_settings::{self as settings, ColumnConfig, ColumnType, TransformKind};
 
 use crate::cli::SchemaArgs;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         outputs::check(&[("--out", Some(out))], std::slice::from_ref(&args.file))?;
     }
     let guess = guess(&args.file)?;
-    let has = |kind: fn(&Guessed) -> bool| guess.columns.iter().any(|column| kind(&column.1));
+    let has = |kind: fn(&Guessed) -> bool| guess.columns.iter().any(|column| kind(&column.kind));
     if !has(|kind| matches!(kind, Guessed::Label(_))) {
         say::note("no column looks like a label: give one type = \"label\"");
     }
@@ -97,8 +97,8 @@ struct Alike {
 
 fn grouped(guess: &Guess) -> Vec<Alike> {
     let mut all: Vec<Alike> = Vec::new();
-    for (name, guessed, note) in &guess.columns {
-        let config = config_of(name, guessed);
+    for GuessedColumn { name, kind, note } in &guess.columns {
+        let config = config_of(name, kind);
         let joins = |last: &Alike| {
             let bare = |config: &ColumnConfig| ColumnConfig {
                 names: Vec::new(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use stepwell_base::Key;
 
 use crate::chunk::{complete_values, push_value};
-use crate::layout::Ids;
+use crate::layout::{Ids, Made};
 
 /// Keys of an id column.
 pub(super) struct Bags {
@@ -51,8 +51,9 @@ pub(super) struct Putting {
 }
 
 impl Putting {
-    pub(super) fn new(count: usize, has_ends: bool, ids: &Ids) -> Self {
-        let ends = (has_ends || ids.skip_missing).then(|| Vec::with_capacity(count));
+    pub(super) fn new(count: usize, ids: &Ids) -> Self {
+        let has_ends = ids.skip_missing || matches!(ids.made, Made::List(_));
+        let ends = has_ends.then(|| Vec::with_capacity(count));
         let (keys, values) = (Vec::with_capacity(count), Vec::new());
         let bags = Bags { keys, values, ends, cut: BTreeMap::new() };
         Self { bags, skip_missing: ids.skip_missing }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use stepwell_base::Key;
 
 use super::bags::{Bags, Putting};
+use super::data::{Data, Fault, Faults, spelled};
 use super::labels::{labels_of, weights_of};
 use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use super::walk::{Found, Walk};
@@ -15,16 +16,6 @@ use crate::log1p::Log1p;
 use crate::moment::TimePart;
 use crate::parse::refuse;
 use crate::record::{CROSSED, Why, explain};
-
-/// First fault of each malformed row: source, reason and value.
-pub(super) type Faults = BTreeMap<usize, (usize, Why, Vec<u8>)>;
-
-/// Input rows.
-pub(super) struct Data<'a> {
-    pub(super) rows: &'a Rows,
-    pub(super) layout: &'a Layout,
-    pub(super) count: usize,
-}
 
 /// Turns the wanted rows of `block`, with values `rows`, into examples of `layout`.
 pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chunk) {
@@ -54,7 +45,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
             if others.as_ref().is_some_and(|others| others[row]) {
                 continue;
             }
-            if let Some((source, why, value)) = faults.get(&row) {
+            if let Some(Fault { source, why, value }) = faults.get(&row) {
                 refuse(chunk, line, || (0, explain(layout, *source, value, *why)));
                 continue;
             }
@@ -99,15 +90,12 @@ fn unwanted(split: &Split, data: &Data<'_>, faults: &mut Faults) -> Vec<bool> {
         };
         let wants = split.wants(text);
         if wants.is_none() {
-            faults.entry(row).or_insert((split.source, Why::NoPlace, text.to_vec()));
+            let (source, value) = (split.source, text.to_vec());
+            faults.entry(row).or_insert(Fault { source, why: Why::NoPlace, value });
         }
         wants == Some(false)
     };
     (0..data.count).map(&mut of).collect()
-}
-
-pub(super) fn spelled(value: Value<'_>) -> Vec<u8> {
-    value.spell(&mut Spelled::default()).to_vec()
 }
 
 fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
@@ -132,7 +120,7 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
                 None => (Why::NoNumber, spelled(value)),
             },
         };
-        faults.entry(row).or_insert((dense.source, why, value));
+        faults.entry(row).or_insert(Fault { source: dense.source, why, value });
         0.0
     };
     (0..data.count).map(&mut of).collect()
@@ -166,7 +154,7 @@ fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
     let maker = Maker { ids, data, room: Spelled::default() };
     match &ids.made {
         Made::Text(source) => maker.texts(*source, faults),
-        Made::Buckets { source, bounds, keys } => maker.buckets(*source, (bounds, keys), faults),
+        Made::Buckets { source, bounds, keys } => maker.buckets(*source, bounds, keys, faults),
         Made::Part(source, part) => maker.parts(*source, *part, faults),
         Made::List(list) => maker.lists(list, faults),
         Made::Cross(sources) => maker.crosses(sources, faults),
@@ -223,7 +211,7 @@ impl Maker<'_> {
         })
     }
 
-    fn buckets(self, source: usize, (bounds, keys): (&[f32], &[Key]), faults: &mut Faults) -> Bags {
+    fn buckets(self, source: usize, bounds: &[f32], keys: &[Key], faults: &mut Faults) -> Bags {
         self.ones(source, faults, |value, _| {
             let number = value.amount().ok_or(Why::NoNumber)?;
             Ok(keys[bounds.partition_point(|bound| *bound <= number)])
@@ -238,7 +226,7 @@ impl Maker<'_> {
         key: impl Fn(&Value<'_>, &mut Spelled) -> Result<Key, Why>,
     ) -> Bags {
         let mut walk = Walk::new(&self.data.rows.columns[source]);
-        let mut put = Putting::new(self.data.count, false, self.ids);
+        let mut put = Putting::new(self.data.count, self.ids);
         for row in 0..self.data.count {
             let made = match walk.next().known(self.data.layout) {
                 Found::Missing => None,
@@ -251,7 +239,7 @@ impl Maker<'_> {
                 Some(Ok(key)) => put.bags.keys.push(key),
                 None => put.missing(self.ids),
                 Some(Err((why, value))) => {
-                    faults.entry(row).or_insert((source, why, value));
+                    faults.entry(row).or_insert(Fault { source, why, value });
                     put.missing(self.ids);
                 }
             }
@@ -263,7 +251,7 @@ impl Maker<'_> {
     fn crosses(mut self, sources: &[usize], faults: &mut Faults) -> Bags {
         let mut walks: Vec<Walk<'_>> =
             sources.iter().map(|source| Walk::new(&self.data.rows.columns[*source])).collect();
-        let mut put = Putting::new(self.data.count, false, self.ids);
+        let mut put = Putting::new(self.data.count, self.ids);
         let mut joined = Vec::with_capacity(64);
         for row in 0..self.data.count {
             joined.clear();
@@ -276,7 +264,8 @@ impl Maker<'_> {
                     Found::Missing => missing = true,
                     Found::One(value) => joined.extend_from_slice(value.spell(&mut self.room)),
                     Found::List(_) => {
-                        faults.entry(row).or_insert((sources[number], Why::List, Vec::new()));
+                        let (source, why, value) = (sources[number], Why::List, Vec::new());
+                        faults.entry(row).or_insert(Fault { source, why, value });
                     }
                 }
             }

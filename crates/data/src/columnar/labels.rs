@@ -1,6 +1,6 @@
 //! Labels and weights of rows.
 
-use super::emit::{Data, Faults, spelled};
+use super::data::{Data, Fault, Faults, spelled};
 use super::values::{Spelled, Value};
 use super::walk::{Found, Walk};
 use crate::layout::{Label, LabelSays};
@@ -18,19 +18,19 @@ pub(super) fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> 
             let pairs = clicks.into_iter().zip(impressions).enumerate();
             let share = pairs.map(|(row, (clicks, impressions))| {
                 label_of_counts([clicks, impressions]).unwrap_or_else(|| {
-                    let text = spelled(Value::Double(clicks));
-                    faults.entry(row).or_insert((label.source, Why::TooManyClicks, text));
+                    let (source, value) = (label.source, spelled(Value::Double(clicks)));
+                    faults.entry(row).or_insert(Fault { source, why: Why::TooManyClicks, value });
                     0.0
                 })
             });
             share.collect()
         }
         LabelSays::Positive(texts) => {
-            each((label.source, Why::MissingLabel), data, faults, |value| {
+            each(label.source, Why::MissingLabel, data, faults, |value| {
                 Ok(f32::from(u8::from(value.is_any_of(texts, &mut room))))
             })
         }
-        says => each((label.source, Why::MissingLabel), data, faults, |value| {
+        says => each(label.source, Why::MissingLabel, data, faults, |value| {
             label_of_text(says, value.spell(&mut room)).ok_or_else(|| why_no_label(says))
         }),
     }
@@ -39,7 +39,7 @@ pub(super) fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> 
 /// Weight of each row.
 pub(super) fn weights_of(data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let weights = data.layout.weight.map(|source| {
-        each((source, Why::MissingWeight), data, faults, |value| {
+        each(source, Why::MissingWeight, data, faults, |value| {
             let weight = value.number().filter(|number| *number >= 0.0);
             weight.map(|weight| weight + 0.0).ok_or(Why::NoWeight)
         })
@@ -50,8 +50,8 @@ pub(super) fn weights_of(data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let pairs = counts.into_iter().zip(weights).enumerate();
     let weight = pairs.map(|(row, (count, weight))| {
         weight_of_count(count, weight).unwrap_or_else(|| {
-            let text = spelled(Value::Double(count));
-            faults.entry(row).or_insert((source, Why::TooHeavy, text));
+            let value = spelled(Value::Double(count));
+            faults.entry(row).or_insert(Fault { source, why: Why::TooHeavy, value });
             0.0
         })
     });
@@ -61,7 +61,7 @@ pub(super) fn weights_of(data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
 /// Count of each row; 0 if missing.
 fn counts_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f64> {
     let mut room = Spelled::default();
-    each((source, Why::MissingCount), data, faults, |value| {
+    each(source, Why::MissingCount, data, faults, |value| {
         count_of_text(value.spell(&mut room)).ok_or(Why::NoCount)
     })
 }
@@ -69,7 +69,8 @@ fn counts_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f64> {
 /// Applies `of` to the column's value in each row. A missing value is a fault, and so is an error
 /// of `of`.
 fn each<T: Default>(
-    (source, missing): (usize, Why),
+    source: usize,
+    missing: Why,
     data: &Data<'_>,
     faults: &mut Faults,
     mut of: impl FnMut(Value<'_>) -> Result<T, Why>,
@@ -84,7 +85,7 @@ fn each<T: Default>(
                 Err(why) => (why, spelled(value)),
             },
         };
-        faults.entry(row).or_insert((source, why, value));
+        faults.entry(row).or_insert(Fault { source, why, value });
         T::default()
     };
     (0..data.count).map(&mut of_row).collect()

@@ -1,14 +1,12 @@
 //! Lists of ids, and their values.
 
 use super::bags::{Bags, Putting};
-use super::emit::{Faults, Maker};
+use super::data::{Fault, Faults};
+use super::emit::Maker;
 use super::values::{Column, Spelled, Value};
 use super::walk::{Found, Walk};
 use crate::layout::{Layout, List, Nested, Values, each_item, split_item};
 use crate::record::{Why, WhyValues};
-
-/// The first fault in a row: its source, why, and the item.
-type Fault = (usize, Why, Vec<u8>);
 
 impl Maker<'_> {
     /// Computes the keys of a list column. Empty and null items are skipped; if values are in a
@@ -17,20 +15,20 @@ impl Maker<'_> {
         let (source, layout) = (list.source, self.data.layout);
         let column = &self.data.rows.columns[source];
         let mut walk = Walk::new(column);
-        let mut put = Putting::new(self.data.count, true, self.ids);
+        let mut put = Putting::new(self.data.count, self.ids);
         let mut beside = match list.values {
             Values::Beside(values) => Some(Beside::new(values, &self.data.rows.columns[values])),
             Values::OfFormat | Values::Within(_) => None,
         };
         let mut room = Spelled::default();
         for row in 0..self.data.count {
-            let mut fault = beside.as_mut().and_then(|beside| beside.next(row, (layout, list)));
+            let mut fault = beside.as_mut().and_then(|beside| beside.next(row, layout, list));
             let (first, mut count) = (put.bags.keys.len(), 0);
             let found = walk.next().known(layout);
-            let nested = each_item_of((found, column), (layout, list), &mut self.room, |item| {
+            let nested = each_item_of(found, column, layout, list, &mut self.room, |item| {
                 let Some(item) = item else {
                     if beside.is_some() {
-                        note(&mut fault, (source, Why::Values(WhyValues::MissingItem)), b"");
+                        note(&mut fault, source, Why::Values(WhyValues::MissingItem), b"");
                     }
                     return;
                 };
@@ -40,11 +38,8 @@ impl Maker<'_> {
                         Some((end, _)) if end == 0 || layout.is_missing(&text[..end]) => return,
                         Some((end, value)) => (&text[..end], value),
                         None => {
-                            return note(
-                                &mut fault,
-                                (source, Why::Values(WhyValues::NoValue)),
-                                text,
-                            );
+                            let why = Why::Values(WhyValues::NoValue);
+                            return note(&mut fault, source, why, text);
                         }
                     },
                     (_, Some(beside)) => (text, beside.numbers.get(count).copied().unwrap_or(1.0)),
@@ -56,10 +51,10 @@ impl Maker<'_> {
                 }
             });
             if let Err(Nested) = nested {
-                note(&mut fault, (source, Why::Nested), b"");
+                note(&mut fault, source, Why::Nested, b"");
             }
             if let Some(beside) = &beside {
-                beside.check(row, (source, column, count), &mut fault);
+                beside.check(row, source, column, count, &mut fault);
             }
             if let Some(fault) = fault {
                 faults.entry(row).or_insert(fault);
@@ -92,27 +87,27 @@ impl<'a> Beside<'a> {
     }
 
     /// Moves to the next row; returns its fault, if any.
-    fn next(&mut self, row: usize, (layout, list): (&Layout, &List)) -> Option<Fault> {
+    fn next(&mut self, row: usize, layout: &Layout, list: &List) -> Option<Fault> {
         let Self { source, column, walk, room, numbers } = self;
         numbers.clear();
         let (mut fault, mut spelled) = (None, Spelled::default());
-        let found = (walk.next().known(layout), *column);
-        let nested = each_item_of(found, (layout, list), room, |item| {
+        let found = walk.next().known(layout);
+        let nested = each_item_of(found, column, layout, list, room, |item| {
             match item.map(|item| (item.number(), item)) {
-                None => note(&mut fault, (*source, Why::Values(WhyValues::MissingItem)), b""),
+                None => note(&mut fault, *source, Why::Values(WhyValues::MissingItem), b""),
                 // Turns -0 into 0.
                 Some((Some(number), _)) => numbers.push(number + 0.0),
                 Some((None, item)) => {
                     let item = item.spell(&mut spelled);
-                    note(&mut fault, (*source, Why::Values(WhyValues::NoNumber)), item);
+                    note(&mut fault, *source, Why::Values(WhyValues::NoNumber), item);
                 }
             }
         });
         if let Err(Nested) = nested {
-            note(&mut fault, (*source, Why::Nested), b"");
+            note(&mut fault, *source, Why::Nested, b"");
         }
         if column.lacks_item(row) {
-            note(&mut fault, (*source, Why::Values(WhyValues::MissingItem)), b"");
+            note(&mut fault, *source, Why::Values(WhyValues::MissingItem), b"");
         }
         fault
     }
@@ -121,28 +116,32 @@ impl<'a> Beside<'a> {
     fn check(
         &self,
         row: usize,
-        (source, column, count): (usize, &Column, usize),
+        source: usize,
+        column: &Column,
+        count: usize,
         fault: &mut Option<Fault>,
     ) {
         if column.lacks_item(row) {
-            note(fault, (source, Why::Values(WhyValues::MissingItem)), b"");
+            note(fault, source, Why::Values(WhyValues::MissingItem), b"");
         }
         if count != self.numbers.len() {
             let counts = format!("{count} ids and {} values", self.numbers.len());
-            note(fault, (source, Why::Values(WhyValues::Unequal)), counts.as_bytes());
+            note(fault, source, Why::Values(WhyValues::Unequal), counts.as_bytes());
         }
     }
 }
 
 /// Keeps only the first fault.
-fn note(fault: &mut Option<Fault>, (source, why): (usize, Why), item: &[u8]) {
-    fault.get_or_insert_with(|| (source, why, item.to_vec()));
+fn note(fault: &mut Option<Fault>, source: usize, why: Why, item: &[u8]) {
+    fault.get_or_insert_with(|| Fault { source, why, value: item.to_vec() });
 }
 
 /// Calls `item` for each item of a row of `column`, with `None` for an empty or missing one.
 fn each_item_of(
-    (found, column): (Found<'_>, &Column),
-    (layout, list): (&Layout, &List),
+    found: Found<'_>,
+    column: &Column,
+    layout: &Layout,
+    list: &List,
     room: &mut Spelled,
     mut item: impl FnMut(Option<Value<'_>>),
 ) -> Result<(), Nested> {
@@ -159,7 +158,7 @@ fn each_item_of(
         }
         Found::One(value) => {
             let text = value.spell(room);
-            each_item((text, 0, text.len()), &list.separator, |text, start, end| {
+            each_item(text, 0, text.len(), &list.separator, |text, start, end| {
                 let text = &text[start..end];
                 let is_missing = text.is_empty() || layout.is_missing(text);
                 item((!is_missing).then_some(Value::Text(text)));

@@ -12,6 +12,7 @@
 //! [`ColumnFile::bytes_max`] is a bound on all of it.
 
 mod bags;
+mod data;
 mod emit;
 mod file;
 mod guard;

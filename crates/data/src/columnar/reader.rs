@@ -74,7 +74,8 @@ impl ColumnFileReader {
         file: ColumnFile,
         index: u32,
         behind: u64,
-        (layout, options): (&Layout, &ReadOptions),
+        layout: &Layout,
+        options: &ReadOptions,
     ) -> Result<Self, DataError> {
         let rows = file.rows();
         if behind > rows {

@@ -1,6 +1,6 @@
 //! Recognizes lists of ids in text, and how to split them.
 
-use super::look::Guessed;
+use super::guessed::Guessed;
 use super::seen::MISSING;
 use crate::layout::each_item;
 use crate::number::number;
@@ -61,7 +61,7 @@ fn items_of(value: &str, separator: &str) -> usize {
     let (value, mut items) = (value.as_bytes(), 0);
     let each = |_: &[u8], _, _| items += 1;
     // A nested list counts as one item here; reading it is an error.
-    let Ok(()) = each_item((value, 0, value.len()), separator.as_bytes(), each) else { return 1 };
+    let Ok(()) = each_item(value, 0, value.len(), separator.as_bytes(), each) else { return 1 };
     items
 }
 

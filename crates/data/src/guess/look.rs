@@ -1,5 +1,6 @@
 //! Guesses the kind of a column from its values.
 
+use super::guessed::{Guess, Guessed, GuessedColumn};
 use super::labels::{counts_hint, label_of};
 use super::lists::{MARK, are_valued, list_hint, list_of, room};
 use super::sample::Sample;
@@ -57,51 +58,6 @@ const NAMING: [&str; 40] = [
     "slot",
 ];
 
-/// Probable contents of a file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Guess {
-    /// Format, if the first bytes don't show it.
-    pub format: Format,
-    /// Whether the first line of delimited text is a header.
-    pub header: Option<bool>,
-    /// Whether to trim spaces around fields.
-    pub trim: bool,
-    /// Texts that mean a missing value.
-    pub missing: Vec<String>,
-    /// Columns in the order of the file, each with a description of its values.
-    pub columns: Vec<(String, Guessed, String)>,
-    /// Records examined.
-    pub records: usize,
-    /// Approximate lower bound on the records of the whole file.
-    pub records_least: u64,
-}
-
-/// Probable kind of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Guessed {
-    /// A label, and its texts that mean 1; none for numbers from 0 to 1.
-    Label(Vec<String>),
-    /// An amount that spans orders of magnitude.
-    Amount,
-    /// A number with this mean and deviation.
-    Number(f64, f64),
-    /// An id.
-    Id,
-    /// A list of ids: separator, and bound on the ids of a list.
-    Ids(String, usize),
-    /// A list of ids with values.
-    Valued {
-        /// Separates the items.
-        separator: String,
-        /// Bound on the ids of a list.
-        ids: usize,
-        /// Separates an id from its value.
-        mark: String,
-    },
-    /// Not useful.
-    Ignored,
-}
-
 pub(super) fn look(sample: &Sample) -> Guess {
     if sample.kind == Kind::LibSvm {
         return of_libsvm(sample);
@@ -116,13 +72,14 @@ pub(super) fn look(sample: &Sample) -> Guess {
         sample.values.iter().map(|values| see(values, &missing, sample.records)).collect();
     let label = label_of(&sample.names, &seen);
     let columns = sample.names.iter().enumerate().map(|(at, name)| {
-        let guessed = match &label {
+        let kind = match &label {
             Some((label, positive)) if *label == at => Guessed::Label(positive.clone()),
             _ => kind_of(name, &seen[at], sample, at),
         };
-        let lists = || list_hint(&sample.values[at]).filter(|_| guessed == Guessed::Id);
+        let lists = || list_hint(&sample.values[at]).filter(|_| kind == Guessed::Id);
         let hint = counts_hint(&sample.names, &seen, at).or_else(lists);
-        (name.clone(), guessed, said(&seen[at]) + hint.as_deref().unwrap_or_default())
+        let note = said(&seen[at]) + hint.as_deref().unwrap_or_default();
+        GuessedColumn { name: name.clone(), kind, note }
     });
     Guess {
         format: Format::Auto,
@@ -138,7 +95,8 @@ pub(super) fn look(sample: &Sample) -> Guess {
 /// Columns of a LibSVM file: names with numbers, or fields with ids; any other names are ids
 /// themselves.
 fn of_libsvm(sample: &Sample) -> Guess {
-    let column = |name: &str, guessed| (name.to_owned(), guessed, String::new());
+    let column =
+        |name: &str, kind| GuessedColumn { name: name.to_owned(), kind, note: String::new() };
     let mut columns = vec![column("label", Guessed::Label(Vec::new()))];
     let mut rest = false;
     for (at, name) in sample.names.iter().enumerate() {

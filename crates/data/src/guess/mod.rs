@@ -3,6 +3,7 @@
 //! The guess uses names, the form of values and their number; users may need to correct it.
 //! Statistics of numbers cover only the records examined.
 
+mod guessed;
 mod labels;
 mod lists;
 mod look;
@@ -15,7 +16,7 @@ use std::path::Path;
 use crate::DataError;
 use crate::path_columns::{RENAME, path_columns};
 
-pub use self::look::{Guess, Guessed};
+pub use self::guessed::{Guess, Guessed, GuessedColumn};
 use self::sample::Sample;
 
 /// Guesses the columns of the file at `path`, including those in the path itself.
@@ -30,13 +31,13 @@ pub fn guess(path: &Path) -> Result<Guess, DataError> {
     }
     let mut guess = look::look(&sample);
     for column in path_columns(path) {
-        let (name, guessed, note) = path::guessed(&column);
-        match guess.columns.iter_mut().find(|(known, ..)| *known == name) {
-            Some((_, of_file, said)) => {
-                *of_file = Guessed::Ignored;
-                *said = format!("in the file and in its path: to use it, {RENAME}");
+        let of_path = path::guessed(&column);
+        match guess.columns.iter_mut().find(|of_file| of_file.name == of_path.name) {
+            Some(of_file) => {
+                of_file.kind = Guessed::Ignored;
+                of_file.note = format!("in the file and in its path: to use it, {RENAME}");
             }
-            None => guess.columns.push((name, guessed, note)),
+            None => guess.columns.push(of_path),
         }
     }
     Ok(guess)

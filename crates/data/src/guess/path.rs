@@ -1,13 +1,14 @@
 //! Guesses the kind of columns in the path of a file.
 
-use super::look::{Guessed, kind_of};
+use super::guessed::GuessedColumn;
+use super::look::kind_of;
 use super::sample::Sample;
 use super::seen::see;
 use crate::path_columns::PathColumn;
 use crate::record::Kind;
 
-/// Name of a column in the path of a file, its probable kind, and a description.
-pub(super) fn guessed(column: &PathColumn) -> (String, Guessed, String) {
+/// A column in the path of a file.
+pub(super) fn guessed(column: &PathColumn) -> GuessedColumn {
     let value = String::from_utf8_lossy(&column.value).into_owned();
     let note = format!("in the path of the file: {value}");
     let sample = Sample {
@@ -21,5 +22,6 @@ pub(super) fn guessed(column: &PathColumn) -> (String, Guessed, String) {
         records_least: 1,
     };
     let seen = see(&sample.values[0], &[], 1);
-    (column.name.clone(), kind_of(&column.name, &seen, &sample, 0), note)
+    let kind = kind_of(&column.name, &seen, &sample, 0);
+    GuessedColumn { name: column.name.clone(), kind, note }
 }

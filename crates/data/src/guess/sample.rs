@@ -285,7 +285,7 @@ fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
         records: 0,
         records_least: rows,
     };
-    let mut reader = crate::columnar::ColumnFileReader::open(file, 0, 0, (&layout, &options))?;
+    let mut reader = crate::columnar::ColumnFileReader::open(file, 0, 0, &layout, &options)?;
     let mut block = Block::default();
     while sample.records < RECORDS_MAX.min(rows as usize)
         && reader.next_block(&mut block, &mut Follower::new(None, 0))?

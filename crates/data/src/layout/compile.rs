@@ -47,7 +47,7 @@ pub(super) fn compile_parts(
             ColumnKind::Dense(rule) => {
                 dense.extend(dense_of(one(&of).map_err(wrong)?, rule).map_err(wrong)?);
             }
-            ColumnKind::Id(rule) => ids.push(sources.ids(column, (&of, rule), &columns)?),
+            ColumnKind::Id(rule) => ids.push(sources.ids(column, &of, rule, &columns)?),
         }
     }
     if ids.is_empty() {
@@ -61,7 +61,7 @@ pub(super) fn compile_parts(
         let rule = DenseRule::default();
         dense.push(Dense { source: 0, rule, missing: 1.0, says: Says::Constant });
     }
-    check_counts(&columns, &sources, (&labels, weight))?;
+    check_counts(&columns, &sources, &labels, weight)?;
     if labels.len() > LABELS_MAX {
         let count = labels.len();
         return Err(format!("{count} columns are labels: give at most {LABELS_MAX}"));
@@ -192,11 +192,12 @@ impl Sources {
     fn ids(
         &mut self,
         column: &Column,
-        (of, rule): (&[usize], &IdRule),
+        of: &[usize],
+        rule: &IdRule,
         columns: &[Column],
     ) -> Result<Ids, String> {
         let values = self.values_of(column, rule, columns);
-        let ids = values.and_then(|values| ids_of(&column.name, of, (rule, values)));
+        let ids = values.and_then(|values| ids_of(&column.name, of, rule, values));
         ids.map_err(|why| format!("column {}: {why}", column.name))
     }
 
@@ -263,7 +264,8 @@ fn label_of(of: &[usize], rule: &LabelRule) -> Result<Label, String> {
 fn check_counts(
     columns: &[Column],
     sources: &Sources,
-    (labels, weight): (&[Label], Option<usize>),
+    labels: &[Label],
+    weight: Option<usize>,
 ) -> Result<(), String> {
     let is_label = |column: &&Column| matches!(column.kind, ColumnKind::Label(_));
     let mut first = None;

@@ -15,7 +15,9 @@ pub(crate) struct Nested;
 /// Its arguments are a text, and the start and end of the item in it.
 #[inline]
 pub(crate) fn each_item(
-    (text, start, end): (&[u8], usize, usize),
+    text: &[u8],
+    start: usize,
+    end: usize,
     separator: &[u8],
     mut item: impl FnMut(&[u8], usize, usize),
 ) -> Result<(), Nested> {
@@ -137,9 +139,9 @@ mod tests {
 
     fn items(text: &str, separator: &str) -> Result<Vec<String>, Nested> {
         let padded = format!("..{text}..");
-        let range = (padded.as_bytes(), 2, 2 + text.len());
+        let (padded, end) = (padded.as_bytes(), 2 + text.len());
         let mut found = Vec::new();
-        each_item(range, separator.as_bytes(), |text, start, end| {
+        each_item(padded, 2, end, separator.as_bytes(), |text, start, end| {
             let item = String::from_utf8_lossy(&text[start..end]).into_owned();
             if !item.is_empty() {
                 found.push(item);

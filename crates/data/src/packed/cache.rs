@@ -97,7 +97,10 @@ impl DataCache {
                 file.examples()
             )));
         }
-        if let Some(why) = differs(&origin, sources, *file.head() == Head { schema, rules }) {
+        if !origin.same_rules || *file.head() != (Head { schema, rules }) {
+            return Ok(CacheAt::Other("lines were parsed differently".to_owned()));
+        }
+        if let Some(why) = differs(&origin, sources) {
             return Ok(CacheAt::Other(why));
         }
         let mut starts = Vec::with_capacity(origin.files.len());
@@ -221,11 +224,8 @@ fn file_damaged(path: &Path, place: &str, why: String) -> DataError {
     DataError::Damaged { path, place, why, mend: MEND_CACHE }
 }
 
-/// How the origin of a cache differs from `sources`, if it does.
-fn differs(origin: &Origin, sources: &[SourceFile], same_columns: bool) -> Option<String> {
-    if !origin.same_rules || !same_columns {
-        return Some("lines were parsed differently".to_owned());
-    }
+/// How the files of the origin of a cache differ from `sources`, if they do.
+fn differs(origin: &Origin, sources: &[SourceFile]) -> Option<String> {
     let (was, is) = (origin.files.len(), sources.len());
     let pairs = sources.iter().zip(&origin.files);
     let differ = |(now, was): (&SourceFile, &super::origin::OriginFile)| now.differs(&was.source);

@@ -82,8 +82,8 @@ fn split_as<const PLAIN: bool>(
     let mut at = at;
     for (column, place) in head.places.iter().enumerate() {
         let start = if trim { after_spaces(body, at) } else { at };
-        let (end, next) = if quotes && body.get(start) == Some(&b'"') {
-            quoted(layout, (body, start), separator, (column, *place, fields))?
+        let end = if quotes && body.get(start) == Some(&b'"') {
+            quoted(layout, body, start, separator, column, *place, fields)?
         } else {
             let end = separators.field_end(body, start.min(body.len()));
             if let Some(source) = *place {
@@ -98,14 +98,14 @@ fn split_as<const PLAIN: bool>(
                     false => put(layout, fields, usize::from(source), body, start, stop),
                 }
             }
-            (end, end + 1)
+            end
         };
         let last = column + 1 == head.places.len();
         let wanted = if last { b'\n' } else { separator };
         if body.get(end) != Some(&wanted) {
             return Err(wrong_columns(body, at_line(body, at), head));
         }
-        at = next;
+        at = end + 1;
     }
     Ok(at)
 }
@@ -118,14 +118,17 @@ fn put(layout: &Layout, fields: &mut Fields, source: usize, body: &[u8], start: 
     }
 }
 
-/// Parses the quoted field at `start`; returns its end and the start of the next field.
+/// Parses the quoted field at `start`; returns its end, which a separator or a line end follows.
 #[cold]
 fn quoted(
     layout: &Layout,
-    (body, start): (&[u8], usize),
+    body: &[u8],
+    start: usize,
     separator: u8,
-    (column, place, fields): (usize, Option<u16>, &mut Fields),
-) -> Result<(usize, usize), Fault> {
+    column: usize,
+    place: Option<u16>,
+    fields: &mut Fields,
+) -> Result<usize, Fault> {
     let column = column as u32 + 1;
     let line_end = start + memchr(b'\n', &body[start..]).unwrap_or(body.len() - start);
     let mut text = Vec::new();
@@ -158,7 +161,7 @@ fn quoted(
         after += 1;
     }
     match body.get(after) {
-        Some(byte) if *byte == separator || *byte == b'\n' => Ok((after, after + 1)),
+        Some(byte) if *byte == separator || *byte == b'\n' => Ok(after),
         _ => {
             let why = "a quoted field is not followed by the separator".to_owned();
             Err(Fault::Record { column, why })

@@ -1,9 +1,9 @@
 //! Turns values into an example: labels, dense features, keys.
 
-use super::fields::{Found, Value};
+use super::fields::{Found, Record, Value};
 use super::labels::{label_of, weight_of};
 use super::lists::each_id;
-use super::{Fault, Fields, Why, shown};
+use super::{Fault, Why, shown};
 use crate::Chunk;
 use crate::layout::{Dense, Ids, Layout, Made, Says, Transform, transformed};
 use crate::log1p::Log1p;
@@ -29,17 +29,12 @@ impl<'a> Emitter<'a> {
         Self { layout, log1p: Log1p::new(), lists }
     }
 
-    /// Adds the example of a record in `text` to `chunk`, unless the split excludes it; returns
-    /// whether it did.
+    /// Adds the example of `record` to `chunk`, unless the split excludes it; returns whether it
+    /// did.
     #[inline]
-    pub(crate) fn emit(
-        &self,
-        fields: &Fields,
-        text: &[u8],
-        chunk: &mut Chunk,
-    ) -> Result<bool, Fault> {
+    pub(crate) fn emit(&self, record: Record<'_>, chunk: &mut Chunk) -> Result<bool, Fault> {
         if let Some(split) = &self.layout.split {
-            let value = fields.bytes(split.source, text).unwrap_or_default();
+            let value = record.bytes(split.source).unwrap_or_default();
             match split.wants(value) {
                 Some(true) => {}
                 Some(false) => return Ok(false),
@@ -49,9 +44,9 @@ impl<'a> Emitter<'a> {
         let (labels, weights) = (chunk.labels.len(), chunk.weights.len());
         let (dense, keys, bags) = (chunk.dense.len(), chunk.keys.len(), chunk.bag_ends.len());
         let values = chunk.values.len();
-        let outcome = self.try_emit(fields, text, chunk);
+        let outcome = self.try_emit(record, chunk);
         if outcome.is_ok() && !self.lists.is_empty() {
-            self.note_cut_lists(fields, text, chunk);
+            self.note_cut_lists(record, chunk);
         }
         if outcome.is_err() {
             chunk.labels.truncate(labels);
@@ -65,7 +60,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Records how many ids the lists of the last example lost.
-    fn note_cut_lists(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) {
+    fn note_cut_lists(&self, record: Record<'_>, chunk: &mut Chunk) {
         let example = chunk.len() - 1;
         for column in self.lists.iter().copied() {
             let Made::List(list) = &self.layout.ids[column].made else { continue };
@@ -74,7 +69,7 @@ impl<'a> Emitter<'a> {
             }
             let mut count = 0;
             // The same list was parsed without error before.
-            let _ = each_id(self.layout, list, (fields, text), |_, _| count += 1);
+            let _ = each_id(self.layout, list, record, |_, _| count += 1);
             if count > list.most {
                 chunk.note_cut_list(example, column, count - list.most);
             }
@@ -82,21 +77,21 @@ impl<'a> Emitter<'a> {
     }
 
     #[inline]
-    fn try_emit(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Result<(), Fault> {
+    fn try_emit(&self, record: Record<'_>, chunk: &mut Chunk) -> Result<(), Fault> {
         for label in &self.layout.labels {
-            chunk.labels.push(label_of(label, (fields, text))?);
+            chunk.labels.push(label_of(label, record)?);
         }
         if self.layout.labels.is_empty() {
             chunk.labels.resize(chunk.labels.len() + chunk.schema.labels.count, 0.0);
         }
         if chunk.schema.labels.weighted {
-            chunk.weights.push(weight_of(self.layout, (fields, text))?);
+            chunk.weights.push(weight_of(self.layout, record)?);
         }
         for dense in &self.layout.dense {
-            chunk.dense.push(self.dense_of(dense, fields.found(dense.source, text))?);
+            chunk.dense.push(self.dense_of(dense, record.found(dense.source))?);
         }
         for ids in &self.layout.ids {
-            push_keys(self.layout, ids, (fields, text), chunk)?;
+            push_keys(self.layout, ids, record, chunk)?;
             // A block has fewer than 2^32 bytes, so fewer keys.
             chunk.bag_ends.push(chunk.keys.len() as u32);
         }
@@ -139,18 +134,18 @@ pub(super) fn short_of(value: &Value<'_>) -> Option<u32> {
 fn push_keys(
     layout: &Layout,
     ids: &Ids,
-    (fields, text): (&Fields, &[u8]),
+    record: Record<'_>,
     chunk: &mut Chunk,
 ) -> Result<(), Fault> {
     match &ids.made {
-        Made::Text(source) => match fields.found(*source, text) {
+        Made::Text(source) => match record.found(*source) {
             Found::One(value) => {
                 chunk.keys.push(ids.namespace.key_within(value.text, value.start, value.end));
             }
             Found::Missing => push_missing(ids, chunk),
             Found::List => return Err(Fault::value(*source, Why::List)),
         },
-        Made::Part(source, part) => match fields.found(*source, text) {
+        Made::Part(source, part) => match record.found(*source) {
             Found::One(value) => {
                 let part = part.of(value.bytes());
                 let part = part.ok_or_else(|| Fault::value(*source, Why::NoTime))?;
@@ -161,7 +156,7 @@ fn push_keys(
         },
         Made::List(list) => {
             let (namespace, mut left) = (&ids.namespace, list.most);
-            each_id(layout, list, (fields, text), |id, value| {
+            each_id(layout, list, record, |id, value| {
                 if left > 0 {
                     chunk.keys.push(namespace.key_within(id.text, id.start, id.end));
                     chunk.value_last_key(value);
@@ -169,7 +164,7 @@ fn push_keys(
                 }
             })?;
         }
-        Made::Buckets { source, bounds, keys } => match fields.found(*source, text) {
+        Made::Buckets { source, bounds, keys } => match record.found(*source) {
             Found::One(value) => {
                 let number = short_of(&value).map(|short| short as f32);
                 let number = number.or_else(|| amount(value.bytes()));
@@ -179,7 +174,7 @@ fn push_keys(
             Found::Missing => push_missing(ids, chunk),
             Found::List => return Err(Fault::value(*source, Why::List)),
         },
-        Made::Cross(sources) => push_cross(ids, sources, (fields, text), chunk)?,
+        Made::Cross(sources) => push_cross(ids, sources, record, chunk)?,
     }
     Ok(())
 }
@@ -194,7 +189,7 @@ fn push_missing(ids: &Ids, chunk: &mut Chunk) {
 fn push_cross(
     ids: &Ids,
     sources: &[usize],
-    (fields, text): (&Fields, &[u8]),
+    record: Record<'_>,
     chunk: &mut Chunk,
 ) -> Result<(), Fault> {
     let mut joined = Vec::with_capacity(64);
@@ -203,7 +198,7 @@ fn push_cross(
         if number > 0 {
             joined.push(CROSSED);
         }
-        match fields.found(*source, text) {
+        match record.found(*source) {
             Found::One(value) => joined.extend_from_slice(value.bytes()),
             Found::Missing => missing += 1,
             Found::List => return Err(Fault::value(*source, Why::List)),

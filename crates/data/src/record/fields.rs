@@ -12,6 +12,13 @@ pub(crate) struct Fields {
     pub(super) is_plain: bool,
 }
 
+/// Values of a record, with its text.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'a> {
+    fields: &'a Fields,
+    text: &'a [u8],
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: u32,
@@ -140,48 +147,49 @@ impl Fields {
         Span { start, end: self.scratch.len() as u32, place: Place::Scratch }
     }
 
-    /// Contents of `source` in a record of `text`.
+    /// These values, of a record in `text`.
     #[inline]
-    pub(crate) fn found<'a>(&'a self, source: usize, text: &'a [u8]) -> Found<'a> {
-        let span = self.spans[source];
+    pub(crate) fn record<'a>(&'a self, text: &'a [u8]) -> Record<'a> {
+        Record { fields: self, text }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Contents of `source`.
+    #[inline]
+    pub(crate) fn found(self, source: usize) -> Found<'a> {
+        let span = self.fields.spans[source];
         match span.place {
-            Place::Text if span.start < span.end => Found::One(self.value(span, text)),
-            Place::Scratch if span.start < span.end => Found::One(self.value(span, text)),
+            Place::Text if span.start < span.end => Found::One(self.value(span)),
+            Place::Scratch if span.start < span.end => Found::One(self.value(span)),
             Place::List => Found::List,
             _ => Found::Missing,
         }
     }
 
     /// Items of the list in `source`.
-    pub(crate) fn list<'a>(
-        &'a self,
-        source: usize,
-        text: &'a [u8],
-    ) -> impl Iterator<Item = Value<'a>> {
-        self.listed(source, text).map(|listed| listed.item)
+    pub(crate) fn list(self, source: usize) -> impl Iterator<Item = Value<'a>> {
+        self.listed(source).map(|listed| listed.item)
     }
 
     /// Items of the list in `source`, with their values.
-    pub(super) fn listed<'a>(
-        &'a self,
-        source: usize,
-        text: &'a [u8],
-    ) -> impl Iterator<Item = Listed<'a>> {
-        let own = self.items.iter().filter(move |item| item.source as usize == source);
-        own.map(move |item| Listed { item: self.value(item.span, text), value: item.value })
+    pub(super) fn listed(self, source: usize) -> impl Iterator<Item = Listed<'a>> {
+        let own = self.fields.items.iter().filter(move |item| item.source as usize == source);
+        own.map(move |item| Listed { item: self.value(item.span), value: item.value })
     }
 
     /// Bytes of a single value.
-    pub(crate) fn bytes<'a>(&'a self, source: usize, text: &'a [u8]) -> Option<&'a [u8]> {
-        match self.found(source, text) {
+    pub(crate) fn bytes(self, source: usize) -> Option<&'a [u8]> {
+        match self.found(source) {
             Found::One(value) => Some(value.bytes()),
             Found::Missing | Found::List => None,
         }
     }
 
     #[inline]
-    fn value<'a>(&'a self, span: Span, text: &'a [u8]) -> Value<'a> {
-        let text = if span.place == Place::Scratch { &self.scratch[..] } else { text };
+    fn value(self, span: Span) -> Value<'a> {
+        let is_scratch = span.place == Place::Scratch;
+        let text = if is_scratch { &self.fields.scratch[..] } else { self.text };
         Value { text, start: span.start as usize, end: span.end as usize }
     }
 }

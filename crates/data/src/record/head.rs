@@ -60,7 +60,7 @@ impl Head {
         let names = delimited::names(line, separator);
         let found = own.from_path.find_others(layout, &names, path)?;
         let columns = Columns { layout, path, names: &names, found };
-        Ok(match columns.first_line((behind, separator))? {
+        Ok(match columns.first_line(behind, separator)? {
             FirstLine::Names(places) => {
                 let other_case = other_case_note(&layout.sources, &names);
                 let names = line.to_vec();

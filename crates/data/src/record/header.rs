@@ -39,10 +39,7 @@ pub(super) struct Columns<'a> {
 
 impl Columns<'_> {
     /// Decides what the first line is, given the lines `behind` it.
-    pub(super) fn first_line(
-        &self,
-        (behind, separator): (&[u8], u8),
-    ) -> Result<FirstLine, DataError> {
+    pub(super) fn first_line(&self, behind: &[u8], separator: u8) -> Result<FirstLine, DataError> {
         let Self { layout, names, found, .. } = self;
         // Ignored columns have names, too.
         let is_own = |name: &String| layout.columns().iter().any(|column| column.name == *name);

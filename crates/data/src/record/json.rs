@@ -20,13 +20,15 @@ use crate::layout::Layout;
 /// that its parts need no checks. With `names`, typical lines take a faster path.
 pub(super) fn split(
     layout: &Layout,
-    (body, text): (&[u8], Option<&str>),
+    body: &[u8],
+    text: Option<&str>,
     line: Range<usize>,
-    (names, fields): (Option<&Names>, &mut Fields),
+    names: Option<&Names>,
+    fields: &mut Fields,
 ) -> Result<(), Fault> {
     fields.clear();
     if let (Some(names), Some(_)) = (names, text) {
-        if quick::split((layout, names), body, line.clone(), fields) {
+        if quick::split(layout, names, body, line.clone(), fields) {
             return Ok(());
         }
         fields.clear();

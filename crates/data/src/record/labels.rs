@@ -5,56 +5,52 @@
 //! impressions has label 0 and weight 0.
 
 use super::emit::short_of;
-use super::fields::{Found, Value};
-use super::{Fault, Fields, Why};
+use super::fields::{Found, Record, Value};
+use super::{Fault, Why};
 use crate::layout::{Label, LabelSays, Layout};
 use crate::number::number;
 
-/// Label of a record in `text`.
+/// Label of a record.
 #[inline]
-pub(super) fn label_of(label: &Label, of: (&Fields, &[u8])) -> Result<f32, Fault> {
+pub(super) fn label_of(label: &Label, record: Record<'_>) -> Result<f32, Fault> {
     if let LabelSays::Clicks { of: impressions } = label.says {
-        return share_of([label.source, impressions], of);
+        return share_of([label.source, impressions], record);
     }
-    let value = value_of(label.source, of, Why::MissingLabel)?;
+    let value = value_of(label.source, record, Why::MissingLabel)?;
     label_of_text(&label.says, value.bytes())
         .ok_or_else(|| Fault::value(label.source, why_no_label(&label.says)))
 }
 
-/// Weight of a record in `text`.
-pub(super) fn weight_of(layout: &Layout, of: (&Fields, &[u8])) -> Result<f32, Fault> {
+/// Weight of a record.
+pub(super) fn weight_of(layout: &Layout, record: Record<'_>) -> Result<f32, Fault> {
     let weight = match layout.weight {
         None => 1.0,
         Some(source) => {
-            let value = value_of(source, of, Why::MissingWeight)?;
+            let value = value_of(source, record, Why::MissingWeight)?;
             let number = short_of(&value).map(|short| short as f32);
             let weight = number.or_else(|| weight_of_text(value.bytes()));
             weight.ok_or_else(|| Fault::value(source, Why::NoWeight))?
         }
     };
     let Some(source) = layout.counts() else { return Ok(weight) };
-    let count = count_of(source, of)?;
+    let count = count_of(source, record)?;
     weight_of_count(count, weight).ok_or_else(|| Fault::value(source, Why::TooHeavy))
 }
 
-fn share_of(sources: [usize; 2], of: (&Fields, &[u8])) -> Result<f32, Fault> {
-    let (clicks, impressions) = (count_of(sources[0], of)?, count_of(sources[1], of)?);
+fn share_of(sources: [usize; 2], record: Record<'_>) -> Result<f32, Fault> {
+    let (clicks, impressions) = (count_of(sources[0], record)?, count_of(sources[1], record)?);
     label_of_counts([clicks, impressions])
         .ok_or_else(|| Fault::value(sources[0], Why::TooManyClicks))
 }
 
-fn count_of(source: usize, of: (&Fields, &[u8])) -> Result<f64, Fault> {
-    let value = value_of(source, of, Why::MissingCount)?;
+fn count_of(source: usize, record: Record<'_>) -> Result<f64, Fault> {
+    let value = value_of(source, record, Why::MissingCount)?;
     count_of_text(value.bytes()).ok_or_else(|| Fault::value(source, Why::NoCount))
 }
 
 #[inline]
-fn value_of<'a>(
-    source: usize,
-    (fields, text): (&'a Fields, &'a [u8]),
-    missing: Why,
-) -> Result<Value<'a>, Fault> {
-    match fields.found(source, text) {
+fn value_of(source: usize, record: Record<'_>, missing: Why) -> Result<Value<'_>, Fault> {
+    match record.found(source) {
         Found::One(value) => Ok(value),
         Found::Missing => Err(Fault::value(source, missing)),
         Found::List => Err(Fault::value(source, Why::List)),

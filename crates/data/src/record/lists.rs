@@ -1,7 +1,7 @@
 //! Lists of ids in a record, and their values.
 
-use super::fields::{Found, Value};
-use super::{Fault, Fields, Why, shown};
+use super::fields::{Found, Record, Value};
+use super::{Fault, Why, shown};
 use crate::layout::{Layout, List, Nested, Values, each_item, split_item, value_of};
 
 /// A fault in the values of ids.
@@ -52,23 +52,23 @@ impl WhyValues {
 pub(super) fn each_id(
     layout: &Layout,
     list: &List,
-    (fields, text): (&Fields, &[u8]),
+    record: Record<'_>,
     mut id: impl FnMut(Value<'_>, f32),
 ) -> Result<(), Fault> {
     let is_id = |item: &Value<'_>| item.start < item.end && !layout.is_missing(item.bytes());
     let mark = match list.values {
         Values::OfFormat => {
-            return each_item_of(list, list.source, (fields, text), |item, value| {
+            return each_item_of(list, list.source, record, |item, value| {
                 if is_id(&item) {
                     id(item, value.unwrap_or(1.0));
                 }
             });
         }
         Values::Within(mark) => mark,
-        Values::Beside(values) => return each_beside(layout, (list, values), (fields, text), id),
+        Values::Beside(values) => return each_beside(layout, list, values, record, id),
     };
     let mut fault = None;
-    each_item_of(list, list.source, (fields, text), |item, value| {
+    each_item_of(list, list.source, record, |item, value| {
         let of_id = |end: usize| Value { end: item.start + end, ..item };
         match value {
             _ if !is_id(&item) => {}
@@ -86,13 +86,14 @@ pub(super) fn each_id(
 /// Like [`each_id`], with values from the list in `values`.
 fn each_beside(
     layout: &Layout,
-    (list, values): (&List, usize),
-    (fields, text): (&Fields, &[u8]),
+    list: &List,
+    values: usize,
+    record: Record<'_>,
     mut id: impl FnMut(Value<'_>, f32),
 ) -> Result<(), Fault> {
     let is_missing = |item: &[u8]| item.is_empty() || layout.is_missing(item);
     let (mut numbers, mut fault) = (Vec::new(), None);
-    each_item_of(list, values, (fields, text), |item, _| {
+    each_item_of(list, values, record, |item, _| {
         let item = item.bytes();
         match value_of(item) {
             _ if is_missing(item) => note(&mut fault, values, WhyValues::MissingItem, b""),
@@ -101,7 +102,7 @@ fn each_beside(
         }
     })?;
     let mut ids = 0;
-    each_item_of(list, list.source, (fields, text), |item, _| {
+    each_item_of(list, list.source, record, |item, _| {
         match numbers.get(ids) {
             _ if is_missing(item.bytes()) => {
                 note(&mut fault, list.source, WhyValues::MissingItem, b"");
@@ -131,16 +132,16 @@ fn note(fault: &mut Option<Fault>, source: usize, why: WhyValues, item: &[u8]) {
 fn each_item_of(
     list: &List,
     source: usize,
-    (fields, text): (&Fields, &[u8]),
+    record: Record<'_>,
     mut item: impl FnMut(Value<'_>, Option<f32>),
 ) -> Result<(), Fault> {
-    match fields.found(source, text) {
+    match record.found(source) {
         Found::Missing => {}
         Found::List => {
-            fields.listed(source, text).for_each(|listed| item(listed.item, listed.value));
+            record.listed(source).for_each(|listed| item(listed.item, listed.value));
         }
         Found::One(Value { text, start, end }) => {
-            each_item((text, start, end), &list.separator, |text, start, end| {
+            each_item(text, start, end, &list.separator, |text, start, end| {
                 item(Value { text, start, end }, None);
             })
             .map_err(|Nested| Fault::value(source, Why::Nested))?;

@@ -36,7 +36,7 @@ use crate::{Chunk, Schema};
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
 pub use self::emit::UNLABELLED;
 pub(crate) use self::emit::{CROSSED, Emitter, explain};
-pub(crate) use self::fields::{Fields, Found};
+pub(crate) use self::fields::{Fields, Found, Record};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
 pub(crate) use self::json::why_no_object;
 pub(crate) use self::labels::{
@@ -158,7 +158,7 @@ pub(crate) fn fields_of(
     let text = at..end - usize::from(body[at..end].ends_with(b"\r"));
     let outcome = match head.kind {
         Kind::Delimited { .. } => delimited::split(layout, head, body, at, fields).map(|_| ()),
-        Kind::JsonLines => json::split(layout, (body, None), text, (None, fields)),
+        Kind::JsonLines => json::split(layout, body, None, text, None, fields),
         Kind::LibSvm => svm::split(layout, body, text, fields),
     };
     let outcome = outcome.and_then(|()| head.put_from_path(layout, fields));
@@ -231,13 +231,8 @@ impl Parser<'_> {
         let fields = &mut self.fields;
         let outcome = match self.head.kind {
             Kind::JsonLines => {
-                let text = text.clone();
-                json::split(
-                    self.layout,
-                    (self.body, self.text),
-                    text,
-                    (self.names.as_ref(), fields),
-                )
+                let (line, names) = (text.clone(), self.names.as_ref());
+                json::split(self.layout, self.body, self.text, line, names, fields)
             }
             _ => svm::split(self.layout, self.body, text.clone(), fields),
         };
@@ -250,7 +245,7 @@ impl Parser<'_> {
     #[inline]
     fn emit(&mut self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
         self.head.put_from_path(self.layout, &mut self.fields)?;
-        if self.emitter.emit(&self.fields, self.body, chunk)? {
+        if self.emitter.emit(self.fields.record(self.body), chunk)? {
             chunk.lines.push(line);
         }
         Ok(())
@@ -279,7 +274,7 @@ impl Parser<'_> {
             Fault::Record { .. } if text.is_empty() => (0, "the line is empty".to_owned()),
             Fault::Record { column, why } => (column, why),
             Fault::Value { source, why } => {
-                let value = self.fields.bytes(source, self.body).unwrap_or_default();
+                let value = self.fields.record(self.body).bytes(source).unwrap_or_default();
                 let column = self.head.column_of(source);
                 (column, explain(self.layout, source, value, why))
             }

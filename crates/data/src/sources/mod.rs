@@ -22,7 +22,7 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 
 use self::cache::{Found, Wanted};
-pub use self::names::{NamesSaid, names_notes};
+pub use self::names::{NameNotes, names_notes};
 use self::share::Shared;
 use crate::path_columns::check_paths;
 use crate::{
@@ -126,7 +126,8 @@ impl Sources {
         if let Some(layout) = &options.layout {
             check_paths(layout, input.files().iter().chain(eval_files))?;
         }
-        let (mut notes, warnings) = said_of_files(&options, &input, eval_input.as_deref())?;
+        let NameNotes { mut notes, warnings } =
+            notes_on_files(&options, &input, eval_input.as_deref())?;
         cache::check_apart(input.files())?;
         cache::check_apart(eval_files)?;
         let Found { cache, mut wanted, note } = cache::find(&options, &input, eval_files)?;
@@ -225,8 +226,8 @@ impl Sources {
             let makes = made == Some(epoch);
             // Shuffling needs all previous examples to determine a mini-batch.
             let shared = shared.as_ref().filter(|_| !makes && !shuffled);
-            let share = shared
-                .and_then(|shared| shared.of(&shared.input, (Position::default(), end), start));
+            let share =
+                shared.and_then(|shared| shared.of(&shared.input, Position::default(), end, start));
             let train = Pass { purpose, epoch, input, start, end, cached, share };
             let (cached, makes) = (cached && own_tail, makes && own_tail);
             let evaluation = evaluation.clone().map(|pass| {
@@ -247,7 +248,7 @@ impl Sources {
         let share = self.shared.as_ref().and_then(|shared| {
             let other = self.eval_input.is_some();
             let lines = if other { &shared.eval_input } else { &shared.input };
-            shared.of(lines, (start, None), start)
+            shared.of(lines, start, None, start)
         });
         let input = Arc::clone(input);
         Some(Pass { purpose, epoch, input, start, end: None, cached: false, share })
@@ -279,12 +280,12 @@ impl ReadFrom {
 }
 
 /// Notes and warnings about the files for training and evaluation.
-fn said_of_files(
+fn notes_on_files(
     options: &SourceOptions,
     input: &Input,
     eval_input: Option<&Input>,
-) -> Result<(Vec<String>, Vec<String>), DataError> {
-    let (mut notes, mut warnings) = (Vec::new(), Vec::new());
+) -> Result<NameNotes, DataError> {
+    let NameNotes { mut notes, mut warnings } = NameNotes::default();
     let layout = options.layout.as_deref();
     let evaluated = eval_input.map(|input| (input, "files to evaluate on"));
     let both = || [(input, "data files")].into_iter().chain(evaluated);
@@ -294,12 +295,12 @@ fn said_of_files(
     let others = eval_input.filter(|_| !layout.is_some_and(Layout::splits));
     for input in std::iter::once(input).chain(others) {
         if let Input::Files(files) = input {
-            let said = names_notes(files)?;
-            notes.extend(said.notes);
-            warnings.extend(said.warnings);
+            let of_names = names_notes(files)?;
+            notes.extend(of_names.notes);
+            warnings.extend(of_names.warnings);
         }
     }
-    Ok((notes, warnings))
+    Ok(NameNotes { notes, warnings })
 }
 
 /// Lines of the training part: all except the tail, whose length is rounded half up. Scripts that

@@ -20,7 +20,7 @@ const SAID_MAX: usize = 4;
 
 /// Notes and warnings about the names of columns.
 #[derive(Debug, Default)]
-pub struct NamesSaid {
+pub struct NameNotes {
     /// Names that match only in another case, and columns that a file's single record lacks.
     pub notes: Vec<String>,
     /// Columns that no record seems to have.
@@ -47,9 +47,9 @@ struct Seen {
 ///
 /// # Errors
 /// A column that the first records lack, while they have one with nearly the same name.
-pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
-    let mut said = NamesSaid::default();
-    let Some(layout) = files.layout.as_deref() else { return Ok(said) };
+pub fn names_notes(files: &Files) -> Result<NameNotes, DataError> {
+    let mut found = NameNotes::default();
+    let Some(layout) = files.layout.as_deref() else { return Ok(found) };
     // Columns that the first file lacks, too, are reported once.
     let mut known: Option<Vec<usize>> = None;
     for path in &files.paths {
@@ -58,7 +58,7 @@ pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
         seen.refuse_misspelt(layout, path)?;
         if let Some(names) = &seen.other_case {
             let note = format!("{shown} has {names}: names match regardless of their case");
-            said.notes.push(note);
+            found.notes.push(note);
         }
         let is_new = |source: &&usize| known.as_ref().is_none_or(|known| !known.contains(source));
         let of_source = |source: &usize| {
@@ -75,7 +75,7 @@ pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
                 false => String::new(),
             };
             // A single record isn't strong evidence.
-            let lines = if seen.records > 1 { &mut said.warnings } else { &mut said.notes };
+            let lines = if seen.records > 1 { &mut found.warnings } else { &mut found.notes };
             lines.push(format!(
                 "none of the first {} records of {shown} has {}: missing in each of them{hint}",
                 seen.records,
@@ -86,17 +86,17 @@ pub fn names_notes(files: &Files) -> Result<NamesSaid, DataError> {
             known.get_or_insert(seen.unseen);
         }
     }
-    shorten(&mut said.notes);
-    shorten(&mut said.warnings);
-    Ok(said)
+    shorten(&mut found.notes);
+    shorten(&mut found.warnings);
+    Ok(found)
 }
 
 /// Counts notes beyond the first few.
-fn shorten(said: &mut Vec<String>) {
-    let more = said.len().saturating_sub(SAID_MAX);
+fn shorten(notes: &mut Vec<String>) {
+    let more = notes.len().saturating_sub(SAID_MAX);
     if more > 0 {
-        said.truncate(SAID_MAX);
-        said.push(format!("{more} more such notes on the names of columns are left out"));
+        notes.truncate(SAID_MAX);
+        notes.push(format!("{more} more such notes on the names of columns are left out"));
     }
 }
 
@@ -149,9 +149,10 @@ fn look_at_records(files: &Files, layout: &Layout, path: &Path) -> Option<Seen> 
         let (next, right) = fields_of(layout, head, &block.bytes, at, &mut fields);
         if right {
             // A name shows that the column exists, even without a value.
+            let record = fields.record(&block.bytes);
             let has = |source: usize| match are_named {
                 true => fields.has(source),
-                false => fields.bytes(source, &block.bytes).is_some_and(|text| !text.is_empty()),
+                false => record.bytes(source).is_some_and(|text| !text.is_empty()),
             };
             seen.iter_mut().enumerate().for_each(|(source, seen)| *seen |= has(source));
             records += 1;

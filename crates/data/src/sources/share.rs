@@ -28,7 +28,8 @@ impl Shared {
     pub(super) fn of(
         &self,
         lines: &SharedLines,
-        (start, end): (Position, Option<Position>),
+        start: Position,
+        end: Option<Position>,
         from: Position,
     ) -> Option<Share> {
         let lines = lines.as_ref()?;

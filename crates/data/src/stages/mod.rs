@@ -67,7 +67,7 @@ pub fn stages<P>(
     let parsed = Ordered::new(events, BLOCKS_PER_PARSER * threads);
     let (blocks_in, blocks) = bounded(events, threads);
     let cached = Cached::default();
-    let recorder = cache.map(|cache| Recorder::new(cache, &cached, events));
+    let recorder = cache.map(|(making, on_fate)| Recorder::new(making, on_fate, &cached, events));
     let blocks = Arc::new(blocks);
     let parse = |_| ParseStage::new(Arc::clone(&blocks), Arc::clone(&parsed));
     Reading {

@@ -74,7 +74,8 @@ pub enum Recording {
 
 impl Recorder {
     pub(super) fn new(
-        (making, on_fate): (CacheMaking, OnFate),
+        making: CacheMaking,
+        on_fate: OnFate,
         cached: &Cached,
         events: &Arc<Events>,
     ) -> Self {

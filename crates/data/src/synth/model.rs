@@ -50,6 +50,14 @@ pub(super) struct Example {
     pub(super) click: bool,
 }
 
+/// Features of an example.
+struct Features {
+    dense: [Option<u32>; DENSE],
+    ids: [u64; ID_COLUMNS],
+    /// Sum of their effects.
+    logit: f64,
+}
+
 /// Distribution of a column's ids.
 #[derive(Clone, Debug)]
 struct IdColumn {
@@ -98,17 +106,18 @@ impl Model {
     /// Example number `index`, a function of only the options and the index.
     pub(super) fn example(&self, index: u64) -> Example {
         let mut stream = example_stream(self.seed, b"example ", index);
-        let (dense, ids, logit) = self.features(&mut stream);
+        let Features { dense, ids, logit } = self.features(&mut stream);
         let truth = sigmoid(self.intercept + logit);
         Example { dense, ids, truth, click: stream.next_f64() < truth }
     }
 
     #[inline]
-    fn features(&self, stream: &mut Stream) -> ([Option<u32>; DENSE], [u64; ID_COLUMNS], f64) {
+    fn features(&self, stream: &mut Stream) -> Features {
         let log1p = Log1p::new();
         let mut sum = 0.0f32;
         let dense = std::array::from_fn(|column| {
-            let value = dense_value(stream.next_u64(), DENSE_SHAPES[column])?;
+            let (missing, mean, deviation) = DENSE_SHAPES[column];
+            let value = dense_value(stream.next_u64(), missing, mean, deviation)?;
             sum += self.dense_weights[column] * log1p.of(value);
             Some(value)
         });
@@ -122,14 +131,14 @@ impl Model {
         let (left, right) = latents.split_at(ID_COLUMNS / 2);
         let pairs = left.iter().zip(right).take(self.interactions);
         let together: f32 = pairs.map(|(a, b)| a * b * self.interaction_scale).sum();
-        (dense, ids, f64::from(sum + together))
+        Features { dense, ids, logit: f64::from(sum + together) }
     }
 
     /// Finds, by bisection, the intercept for a mean click probability of `rate`.
     fn intercept_for(&self, rate: f64) -> f64 {
         let logit = |index| {
             let mut stream = example_stream(self.seed, b"intercpt", index);
-            self.features(&mut stream).2
+            self.features(&mut stream).logit
         };
         let logits: Vec<f64> = (0..CALIBRATION_EXAMPLES).map(logit).collect();
         let mean = |intercept: f64| {
@@ -211,7 +220,7 @@ fn symmetric(bits: u64) -> f32 {
 
 /// An integer whose ln(1 + x) is nearly normal, or a missing value.
 #[inline]
-fn dense_value(bits: u64, (missing, mean, deviation): (f32, f32, f32)) -> Option<u32> {
+fn dense_value(bits: u64, missing: f32, mean: f32, deviation: f32) -> Option<u32> {
     let part = |shift: u32| ((bits >> shift) & 0xFFFF) as f32 / 65_536.0;
     if part(0) < missing {
         return None;
@@ -243,9 +252,8 @@ mod tests {
     #[test]
     fn dense_values_have_the_shape_asked_for() {
         let mut stream = Stream::named(1, b"shape");
-        let shape = (0.2, 5.2, 1.58);
-        let values: Vec<Option<u32>> =
-            (0..20_000).map(|_| dense_value(stream.next_u64(), shape)).collect();
+        let mut value = || dense_value(stream.next_u64(), 0.2, 5.2, 1.58);
+        let values: Vec<Option<u32>> = (0..20_000).map(|_| value()).collect();
         let known: Vec<f32> = values.iter().flatten().map(|x| log1p_of(i64::from(*x))).collect();
         let mean = known.iter().sum::<f32>() / known.len() as f32;
         assert!((mean - 5.2).abs() < 0.1, "{mean}");

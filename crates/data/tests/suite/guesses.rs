@@ -13,7 +13,7 @@ const HEADER: &str = "click,price,age,user,city,tags\n";
 fn guessed(text: &str) -> Vec<(String, Guessed)> {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), "a.csv", text);
-    guess(&path).unwrap().columns.into_iter().map(|(name, what, _)| (name, what)).collect()
+    guess(&path).unwrap().columns.into_iter().map(|column| (column.name, column.kind)).collect()
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn lists_are_guessed_alike_in_every_format() {
         parquet("brackets.parquet", &brackets),
     ] {
         let guessed = guess(&path).unwrap().columns;
-        let same = guessed.iter().find(|column| column.0 == "same").unwrap();
-        assert_eq!(same.1, Guessed::Ids("|".to_owned(), 8), "{}", path.display());
+        let same = guessed.iter().find(|column| column.name == "same").unwrap();
+        assert_eq!(same.kind, Guessed::Ids("|".to_owned(), 8), "{}", path.display());
     }
 }
 
@@ -148,8 +148,8 @@ fn a_guess_sees_decimals_dates_and_numbers_that_are_stored_with_a_point() {
     let guessed = |meaning: Meaning, values: &Values| {
         typed::parquet(&path, meaning, values, WriterProperties::builder());
         let columns = guess(&path).unwrap().columns;
-        let found = columns.into_iter().find(|(name, ..)| name == "same");
-        found.map(|(_, what, _)| what)
+        let found = columns.into_iter().find(|column| column.name == "same");
+        found.map(|column| column.kind)
     };
     let decimal: Meaning = |builder| {
         let builder = builder.with_logical_type(Some(LogicalType::decimal(2, 9)));

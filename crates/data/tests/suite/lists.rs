@@ -125,7 +125,7 @@ fn lists_in_brackets_are_guessed() {
     let folder = tempfile::tempdir().unwrap();
     let text: String = (0..40).map(|n| format!("{},\"[{n}, {}]\"\n", n % 2, n % 7)).collect();
     let path = write(folder.path(), "a.csv", format!("click,tags\n{text}"));
-    let found = format!("{:?}", guess(&path).unwrap().columns[1].1);
+    let found = format!("{:?}", guess(&path).unwrap().columns[1].kind);
     assert_eq!(found, "Ids(\"|\", 4)");
 }
 
@@ -184,7 +184,7 @@ fn a_sign_of_comments_within_a_word_is_part_of_it() {
     // A guess about such a file matches how it is read.
     let path = write(folder.path(), "b.ffm", "1 tags:u#5:1 item:3:1\n0 tags:v#6:1 item:4:1\n");
     let guess = guess(&path).unwrap();
-    let names: Vec<&str> = guess.columns.iter().map(|(name, ..)| name.as_str()).collect();
+    let names: Vec<&str> = guess.columns.iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names, ["label", "item", "tags"]);
 }
 

@@ -126,13 +126,13 @@ fn a_guess_names_the_columns_of_the_path() {
     );
     for path in [write(&folder, "a.csv", text), folder.join("a.parquet")] {
         let guessed = guess(&path).unwrap();
-        let of = |name: &str| guessed.columns.iter().find(|column| column.0 == name).unwrap();
-        assert_eq!(of("dt").1, Guessed::Ignored);
+        let of = |name: &str| guessed.columns.iter().find(|column| column.name == name).unwrap();
+        assert_eq!(of("dt").kind, Guessed::Ignored);
         assert_eq!(
-            (&of("hour").1, of("hour").2.as_str()),
+            (&of("hour").kind, of("hour").note.as_str()),
             (&Guessed::Id, "in the path of the file: 03")
         );
-        assert_eq!(of("same").1, Guessed::Ignored);
-        assert!(of("same").2.contains("in the file and in its path"), "{}", of("same").2);
+        assert_eq!(of("same").kind, Guessed::Ignored);
+        assert!(of("same").note.contains("in the file and in its path"), "{}", of("same").note);
     }
 }

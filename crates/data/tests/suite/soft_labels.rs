@@ -216,7 +216,7 @@ fn shares_are_taken_for_the_label_where_they_are_called_one() {
     let label = |header: &str, values: [&str; 3]| {
         let rows: String = values.iter().map(|value| format!("{value},u1,0.3\n")).collect();
         let path = write(folder.path(), "a.csv", format!("{header},user,rate\n{rows}"));
-        guess(&path).unwrap().columns[0].1.clone()
+        guess(&path).unwrap().columns[0].kind.clone()
     };
     for name in ["label", "click", "target", "ctr", "CTR"] {
         assert_eq!(label(name, ["0.4", "0.25", "1"]), Guessed::Label(vec![]), "{name}");

@@ -13,7 +13,8 @@ const LIST_MAX: usize = 65_536;
 pub(super) fn ids_of(
     name: &str,
     of: &[usize],
-    (rule, values): (&IdRule, Values),
+    rule: &IdRule,
+    values: Values,
 ) -> Result<Ids, String> {
     let namespace = rule.namespace.as_deref().unwrap_or(name);
     let namespace = Namespace::new(namespace).map_err(|error| error.to_string())?;

@@ -32,7 +32,7 @@ impl Names {
     /// Whether `text`, which starts with the bytes of `word`, starts with `name`, the name of
     /// `source`, and a quote.
     #[inline]
-    fn is_at(&self, source: usize, name: &str, (word, text): (u64, &[u8])) -> bool {
+    fn is_at(&self, source: usize, name: &str, word: u64, text: &[u8]) -> bool {
         let (start, mask) = self.starts[source];
         if word & mask != start {
             return false;
@@ -44,7 +44,8 @@ impl Names {
 /// Parses the object at `line` of `body`, which is UTF-8. Returns false if the library must parse
 /// it.
 pub(super) fn split(
-    (layout, names): (&Layout, &Names),
+    layout: &Layout,
+    names: &Names,
     body: &[u8],
     line: Range<usize>,
     fields: &mut Fields,
@@ -56,14 +57,14 @@ pub(super) fn split(
     }
     let mut next = 0;
     loop {
-        let Some((source, value)) = name_at((layout, names), body, at, next) else { return false };
+        let Some((source, value)) = name_at(layout, names, body, at, next) else { return false };
         at = value;
         let outcome = match source {
             // An unused value.
             None => value_at(body, at).map(|(_, end)| end),
             Some(source) => {
                 next = source + 1;
-                put_value(layout, body, at, (source, fields))
+                put_value(layout, body, at, source, fields)
             }
         };
         let Some(end) = outcome else { return false };
@@ -93,7 +94,8 @@ fn space(body: &[u8], at: &mut usize) {
 /// `next` first, as objects of a file are similar.
 #[inline]
 fn name_at(
-    (layout, names): (&Layout, &Names),
+    layout: &Layout,
+    names: &Names,
     body: &[u8],
     mut at: usize,
     next: usize,
@@ -101,8 +103,8 @@ fn name_at(
     if !take(body, &mut at, b'"') {
         return None;
     }
-    let (sources, begin) = (&layout.sources, (word_at(body, at), body.get(at..)?));
-    let is_it = |source: &usize| names.is_at(*source, &sources[*source], begin);
+    let (sources, word, text) = (&layout.sources, word_at(body, at), body.get(at..)?);
+    let is_it = |source: &usize| names.is_at(*source, &sources[*source], word, text);
     let expected = Some(next).filter(|next| *next < sources.len() && is_it(next));
     let source = expected.or_else(|| (0..sources.len()).find(is_it));
     let end = match source {
@@ -123,7 +125,8 @@ fn put_value(
     layout: &Layout,
     body: &[u8],
     at: usize,
-    (source, fields): (usize, &mut Fields),
+    source: usize,
+    fields: &mut Fields,
 ) -> Option<usize> {
     // A duplicate, which is an error.
     if fields.has(source) {

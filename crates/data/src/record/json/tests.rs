@@ -24,12 +24,13 @@ fn layout() -> Layout {
 fn read(layout: &Layout, line: &str, quick: bool) -> Result<Vec<String>, String> {
     let mut fields = Fields::new(layout.sources.len());
     let names = Names::of(layout).filter(|_| quick);
-    let fields_of = (names.as_ref(), &mut fields);
-    split(layout, (line.as_bytes(), Some(line)), 0..line.len(), fields_of)
+    let body = line.as_bytes();
+    split(layout, body, Some(line), 0..line.len(), names.as_ref(), &mut fields)
         .map_err(|fault| format!("{fault:?}"))?;
     let found = |source| {
-        let one = fields.bytes(source, line.as_bytes()).map(<[u8]>::to_vec);
-        let list = fields.list(source, line.as_bytes()).map(|value| value.bytes().to_vec());
+        let record = fields.record(body);
+        let one = record.bytes(source).map(<[u8]>::to_vec);
+        let list = record.list(source).map(|value| value.bytes().to_vec());
         format!("{} {one:?} {:?}", fields.has(source), list.collect::<Vec<_>>())
     };
     Ok((0..layout.sources.len()).map(found).collect())
@@ -39,7 +40,7 @@ fn read(layout: &Layout, line: &str, quick: bool) -> Result<Vec<String>, String>
 fn is_quick(layout: &Layout, line: &str) -> bool {
     let mut fields = Fields::new(layout.sources.len());
     let names = Names::of(layout).unwrap();
-    quick::split((layout, &names), line.as_bytes(), 0..line.len(), &mut fields)
+    quick::split(layout, &names, line.as_bytes(), 0..line.len(), &mut fields)
 }
 
 #[test]
