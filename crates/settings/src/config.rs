@@ -3,6 +3,7 @@
 mod checkpoints;
 mod columns;
 mod device;
+mod layout;
 mod model;
 mod names;
 mod presets;
@@ -17,7 +18,6 @@ use stepwell_base::ByteCount;
 use stepwell_data::Format;
 use stepwell_device::Choice;
 use stepwell_engine::{Admission, Life};
-use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 pub use self::checkpoints::{BestKind, CheckpointConfig};
@@ -32,7 +32,6 @@ pub use self::sync::{DenseKind, RowsKind, SyncConfig};
 pub(crate) use self::tables::check_name;
 pub use self::tables::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, TableRules};
 pub use self::tiers::TierConfig;
-use crate::table::SETTINGS;
 
 /// All settings of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,15 +239,6 @@ impl OptimizerConfig {
     }
 }
 
-/// All settings with the defaults of the table.
-impl Default for Config {
-    fn default() -> Self {
-        let mut config = Self::blank();
-        SETTINGS.iter().for_each(|setting| (setting.begin)(&mut config));
-        config
-    }
-}
-
 impl Config {
     /// Examples planned and pulled at once.
     pub fn batch(&self) -> usize {
@@ -259,80 +249,5 @@ impl Config {
     pub fn mini_batches_per_batch(&self) -> usize {
         // The settings may not be checked yet.
         self.batch() / self.data.mini_batch.max(1)
-    }
-
-    /// A placeholder that the table's defaults overwrite completely.
-    fn blank() -> Self {
-        let optimizer = OptimizerConfig::new(OptimizerKind::Sgd, 0.0);
-        Self {
-            seed: 0,
-            threads: 0,
-            memory: None,
-            device: Choice::Host,
-            ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
-            sync: SyncConfig::blank(),
-            data: DataConfig::blank(),
-            synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
-            model: ModelConfig {
-                kind: ModelKind::Lr,
-                dim: 0,
-                hidden: Vec::new(),
-                cross_layers: 0,
-                bottom: Vec::new(),
-                init_range: 0.0,
-                precision: Precision::default(),
-            },
-            train: TrainConfig { blocks: 0, dense: DensePlace::Host },
-            columns: Vec::new(),
-            tables: Vec::new(),
-            features: Vec::new(),
-            tiers: TierConfig::blank(),
-            pipeline: PipelineConfig { lookahead: 0, horizon: 0, staleness: 0 },
-            rows: RowsConfig {
-                admit_after: 0,
-                admit_probability: 0.0,
-                expire_after: 0,
-                history: false,
-                sketch: ByteCount(0),
-                storage: Storage::default(),
-            },
-            optim: OptimConfig { rows: optimizer.clone(), dense: optimizer },
-            checkpoint: CheckpointConfig {
-                dir: None,
-                every: 0,
-                minutes: 0.0,
-                initial: false,
-                keep: 0,
-                best: BestKind::None,
-            },
-        }
-    }
-}
-
-impl DataConfig {
-    /// Its part of [`Config::blank`].
-    fn blank() -> Self {
-        Self {
-            paths: Vec::new(),
-            eval_paths: Vec::new(),
-            eval_fraction: 0.0,
-            epochs: 0,
-            mini_batch: 0,
-            batch: 0,
-            shuffle: 0,
-            streams: 0,
-            skip_max: 0,
-            cache: None,
-            preset: PresetKind::default(),
-            format: Format::default(),
-            header: None,
-            separator: None,
-            trim: false,
-            missing: Vec::new(),
-            labels: false,
-            eval_column: None,
-            eval_values: Vec::new(),
-            eval_from: None,
-        }
     }
 }

@@ -1,56 +1,11 @@
-//! Why a setting has no effect in a run.
+//! Reasons why a setting has no effect in a run.
 
 use stepwell_device::Choice;
 
-use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig, ModelKind, PlaceKind, TableConfig};
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
-use crate::setting::Setting;
-use crate::table::SETTINGS;
+use crate::config::{Config, ModelKind, PlaceKind, TableConfig};
 
 /// Returns why a setting of a `T` has no effect; `None` if it has one.
 pub(crate) type Idle<T> = fn(&T) -> Option<&'static str>;
-
-/// Notes on the settings `chosen` by key that have no effect in a run of `config`.
-pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
-    // Named tables may inherit settings for all rows, which then have an effect there.
-    let of_tables =
-        |setting: &Setting| !config.tables.is_empty() && setting.key.starts_with("rows.");
-    let of_run = SETTINGS.iter().filter(|setting| !of_tables(setting));
-    let alone = of_run.map(|setting| (setting.key.to_owned(), setting.idle_in(config)));
-    let idle = alone.chain(of_parts(config)).filter_map(|(key, why)| Some((key, why?)));
-    let is_chosen = |(key, _): &(String, &str)| chosen.contains(key);
-    let note = |(key, why)| format!("{key} has no effect, because {why}");
-    idle.filter(is_chosen).map(note).collect()
-}
-
-/// The settings of named tables, features and columns by key, with the reason if they have no
-/// effect.
-fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
-    fn why<T>(config: &Config, setting: &Setting<T>, part: &T) -> Option<&'static str> {
-        setting.idle_in(part).or_else(|| (setting.idle_run)(config))
-    }
-    let tables = config.tables.iter().flat_map(|table| {
-        let resolved = table.resolved(config);
-        TABLE_SETTINGS
-            .iter()
-            .map(move |setting| (table.key(setting.key), why(config, setting, &resolved)))
-    });
-    let features = config.features.iter().zip(1..).flat_map(|(feature, number)| {
-        FEATURE_SETTINGS.iter().map(move |setting| {
-            (FeatureConfig::key(number, setting.key), why(config, setting, feature))
-        })
-    });
-    let columns = config.columns.iter().zip(1..).flat_map(|(column, number)| {
-        COLUMN_SETTINGS.iter().map(move |setting| {
-            (ColumnConfig::key(number, setting.key), why(config, setting, column))
-        })
-    });
-    // Of all places, only this one needs devices.
-    let on_devices = config.tables.iter().filter(|table| table.place == PlaceKind::Device);
-    let places = on_devices.map(|table| (table.key("place"), on_the_host(config)));
-    tables.chain(features).chain(columns).chain(places).collect()
-}
 
 pub(crate) fn never<T>(_: &T) -> Option<&'static str> {
     None

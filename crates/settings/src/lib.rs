@@ -13,13 +13,16 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod check_all;
 mod columns;
 mod config;
+mod defaults;
 mod devices;
 mod files;
 mod find;
 mod given;
 mod idle;
+mod idle_notes;
 mod json;
 mod kept;
 mod named;
@@ -45,7 +48,7 @@ pub use config::{
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;
-pub use idle::idle_notes;
+pub use idle_notes::idle_notes;
 pub use json::{from_json, to_json};
 pub use kept::{model_settings, resumed_settings, unnamed_text};
 pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};

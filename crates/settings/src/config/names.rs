@@ -1,6 +1,8 @@
 //! Names of columns, and ranges of names such as `C5-C9`. Plain data has id columns named from
 //! `C1` on and dense columns from `I1` on; other data has the names of its layout.
 
+use std::ops::RangeInclusive;
+
 use stepwell_data::Layout;
 
 use super::FeatureConfig;
@@ -83,8 +85,8 @@ pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for name in names {
         match numbered_range(name)? {
-            Some((prefix, first, last)) => {
-                all.extend((first..=last).map(|number| format!("{prefix}{number}")));
+            Some((prefix, numbers)) => {
+                all.extend(numbers.map(|number| format!("{prefix}{number}")));
             }
             None => all.push(name.clone()),
         }
@@ -102,7 +104,7 @@ pub fn expanded(names: &[String]) -> Result<Vec<String>, String> {
 }
 
 /// Prefix and numbers of a range such as `C5-C9`; `None` for the name of one column.
-fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
+fn numbered_range(name: &str) -> Result<Option<(&str, RangeInclusive<usize>)>, String> {
     let Some((first, last)) = name.split_once('-') else { return Ok(None) };
     let (Some(first), Some(last)) = (split_number(first), split_number(last)) else {
         return Ok(None);
@@ -118,7 +120,7 @@ fn numbered_range(name: &str) -> Result<Option<(&str, usize, usize)>, String> {
     if last - first >= COLUMNS_MAX {
         return Err(format!("has more than {COLUMNS_MAX} columns: give fewer"));
     }
-    Ok(Some((prefix, first, last)))
+    Ok(Some((prefix, first..=last)))
 }
 
 /// Splits a name that ends in a number into prefix and number.

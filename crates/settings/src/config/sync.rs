@@ -21,13 +21,6 @@ pub struct SyncConfig {
     pub age: u64,
 }
 
-impl SyncConfig {
-    /// Its part of [`Config::blank`].
-    pub(super) fn blank() -> Self {
-        Self { dense: DenseKind::Geeps, rows: RowsKind::Async, staleness: 0, probes: 0, age: 0 }
-    }
-}
-
 /// How ranks agree on dense parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DenseKind {

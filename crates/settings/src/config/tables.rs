@@ -5,7 +5,6 @@ use stepwell_engine::Pooling;
 use stepwell_optim::Storage;
 
 use super::{Config, OptimizerConfig, OptimizerKind, RowsConfig};
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// The table that exists without being named; without features, it has all id columns.
 pub const EMBEDDING: &str = "embedding";
@@ -158,44 +157,6 @@ impl FeatureConfig {
     /// The whole key of a setting of the feature with this number, counted from 1.
     pub(crate) fn key(number: usize, setting: &str) -> String {
         format!("features.{number}.{setting}")
-    }
-}
-
-/// All settings with the defaults of their table, and no name.
-impl Default for TableConfig {
-    fn default() -> Self {
-        let mut table = Self {
-            name: String::new(),
-            dim: None,
-            optimizer: None,
-            lr: None,
-            storage: None,
-            init_range: None,
-            admit_after: None,
-            admit_probability: None,
-            expire_after: None,
-            history: None,
-            sketch: None,
-            place: PlaceKind::default(),
-            dram: None,
-        };
-        TABLE_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut table));
-        table
-    }
-}
-
-/// All settings with the defaults of their table.
-impl Default for FeatureConfig {
-    fn default() -> Self {
-        let mut feature = Self {
-            columns: Vec::new(),
-            table: String::new(),
-            pooling: Pooling::default(),
-            ids: 0,
-            weight: None,
-        };
-        FEATURE_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut feature));
-        feature
     }
 }
 

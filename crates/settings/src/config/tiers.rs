@@ -44,21 +44,4 @@ impl TierConfig {
     pub const SEGMENT: ByteCount = ByteCount(64 << 20);
     /// Default bytes of harvested rows.
     pub const HARVEST: ByteCount = ByteCount(64 << 20);
-
-    pub(super) fn blank() -> Self {
-        Self {
-            hbm: None,
-            lookup: Lookup::Slots,
-            warm_up: 0,
-            dram: None,
-            ssd: None,
-            index: None,
-            segment: None,
-            page_cache: ByteCount(0),
-            harvest: None,
-            read_unit: ByteCount(0),
-            space: 0.0,
-            policy: PolicyKind::default(),
-        }
-    }
 }

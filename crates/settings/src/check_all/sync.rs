@@ -1,8 +1,9 @@
 //! Checks of settings for ranks that are out of step.
 
-use super::Outcome;
-use crate::config::{Config, DenseKind, DensePlace, ExchangeKind, RowsKind};
 use stepwell_device::Choice;
+
+use crate::check::Outcome;
+use crate::config::{Config, DenseKind, DensePlace, ExchangeKind, RowsKind};
 
 impl Config {
     /// Refuses protocols that do not match `sync.rows`, and settings that need ranks in step.

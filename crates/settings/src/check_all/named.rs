@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Outcome, check_admission};
+use super::check_admission;
+use crate::check::{IDS_MAX, Outcome};
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{
     ColumnConfig, Config, EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name,
 };
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
-
-/// Most ids in all bags of an example, and so most features.
-pub(crate) const IDS_MAX: usize = 65_536;
 
 impl Config {
     pub(super) fn check_named(&self) -> Outcome {

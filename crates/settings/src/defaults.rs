@@ -1,0 +1,198 @@
+//! Defaults of all settings, from the entries that define them.
+
+use stepwell_base::ByteCount;
+use stepwell_data::{Format, TimePart};
+use stepwell_device::Choice;
+use stepwell_engine::{Lookup, Pooling};
+use stepwell_mem::PolicyKind;
+use stepwell_nn::{Loss, Precision};
+use stepwell_optim::Storage;
+
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{
+    BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
+    DensePlace, ExchangeKind, FeatureConfig, MissingKind, ModelConfig, ModelKind, OptimConfig,
+    OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, RowsConfig,
+    RowsKind, SyncConfig, SynthConfig, TableConfig, TierConfig, TrainConfig, TransformKind,
+};
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
+use crate::table::SETTINGS;
+
+/// All settings with the defaults of the table.
+impl Default for Config {
+    fn default() -> Self {
+        let mut config = Self::blank();
+        SETTINGS.iter().for_each(|setting| (setting.begin)(&mut config));
+        config
+    }
+}
+
+impl Config {
+    /// A placeholder that the table's defaults overwrite completely.
+    fn blank() -> Self {
+        let optimizer = OptimizerConfig::new(OptimizerKind::Sgd, 0.0);
+        Self {
+            seed: 0,
+            threads: 0,
+            memory: None,
+            device: Choice::Host,
+            ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
+            sync: SyncConfig {
+                dense: DenseKind::Geeps,
+                rows: RowsKind::Async,
+                staleness: 0,
+                probes: 0,
+                age: 0,
+            },
+            data: DataConfig::blank(),
+            synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
+            model: ModelConfig {
+                kind: ModelKind::Lr,
+                dim: 0,
+                hidden: Vec::new(),
+                cross_layers: 0,
+                bottom: Vec::new(),
+                init_range: 0.0,
+                precision: Precision::default(),
+            },
+            train: TrainConfig { blocks: 0, dense: DensePlace::Host },
+            columns: Vec::new(),
+            tables: Vec::new(),
+            features: Vec::new(),
+            tiers: TierConfig::blank(),
+            pipeline: PipelineConfig { lookahead: 0, horizon: 0, staleness: 0 },
+            rows: RowsConfig {
+                admit_after: 0,
+                admit_probability: 0.0,
+                expire_after: 0,
+                history: false,
+                sketch: ByteCount(0),
+                storage: Storage::default(),
+            },
+            optim: OptimConfig { rows: optimizer.clone(), dense: optimizer },
+            checkpoint: CheckpointConfig {
+                dir: None,
+                every: 0,
+                minutes: 0.0,
+                initial: false,
+                keep: 0,
+                best: BestKind::None,
+            },
+        }
+    }
+}
+
+impl DataConfig {
+    /// Its part of [`Config::blank`].
+    fn blank() -> Self {
+        Self {
+            paths: Vec::new(),
+            eval_paths: Vec::new(),
+            eval_fraction: 0.0,
+            epochs: 0,
+            mini_batch: 0,
+            batch: 0,
+            shuffle: 0,
+            streams: 0,
+            skip_max: 0,
+            cache: None,
+            preset: PresetKind::default(),
+            format: Format::default(),
+            header: None,
+            separator: None,
+            trim: false,
+            missing: Vec::new(),
+            labels: false,
+            eval_column: None,
+            eval_values: Vec::new(),
+            eval_from: None,
+        }
+    }
+}
+
+impl TierConfig {
+    /// Its part of [`Config::blank`].
+    fn blank() -> Self {
+        Self {
+            hbm: None,
+            lookup: Lookup::Slots,
+            warm_up: 0,
+            dram: None,
+            ssd: None,
+            index: None,
+            segment: None,
+            page_cache: ByteCount(0),
+            harvest: None,
+            read_unit: ByteCount(0),
+            space: 0.0,
+            policy: PolicyKind::default(),
+        }
+    }
+}
+
+/// All settings with the defaults of their table.
+impl Default for ColumnConfig {
+    fn default() -> Self {
+        let mut column = Self {
+            names: Vec::new(),
+            kind: ColumnType::default(),
+            of: Vec::new(),
+            loss: Loss::default(),
+            positive: Vec::new(),
+            transform: TransformKind::default(),
+            mean: Vec::new(),
+            deviation: Vec::new(),
+            low: None,
+            high: None,
+            fill: None,
+            indicator: false,
+            namespace: None,
+            buckets: Vec::new(),
+            part: TimePart::default(),
+            separator: String::new(),
+            values: None,
+            ids: 0,
+            missing: MissingKind::default(),
+        };
+        COLUMN_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut column));
+        column
+    }
+}
+
+/// All settings with the defaults of their table, and no name.
+impl Default for TableConfig {
+    fn default() -> Self {
+        let mut table = Self {
+            name: String::new(),
+            dim: None,
+            optimizer: None,
+            lr: None,
+            storage: None,
+            init_range: None,
+            admit_after: None,
+            admit_probability: None,
+            expire_after: None,
+            history: None,
+            sketch: None,
+            place: PlaceKind::default(),
+            dram: None,
+        };
+        TABLE_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut table));
+        table
+    }
+}
+
+/// All settings with the defaults of their table.
+impl Default for FeatureConfig {
+    fn default() -> Self {
+        let mut feature = Self {
+            columns: Vec::new(),
+            table: String::new(),
+            pooling: Pooling::default(),
+            ids: 0,
+            weight: None,
+        };
+        FEATURE_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut feature));
+        feature
+    }
+}
