@@ -22,6 +22,15 @@ pub struct ObjectAbout {
     pub modified: i64,
 }
 
+/// Which objects of a folder are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Those directly in it.
+    Folder,
+    /// Also those in all folders below it.
+    All,
+}
+
 /// A store of objects. Calls block until the answer; all may come from any thread.
 ///
 /// Errors are one line with the problem and the fix, without the name of the object, which the
@@ -33,12 +42,12 @@ pub trait Objects: Debug + Send + Sync {
     /// If there is no object (kind `NotFound`), it may not be read, or the server doesn't answer.
     fn about(&self, url: &str) -> Result<ObjectAbout, Error>;
 
-    /// Names of all objects in the folder `url`, which ends with `/`, and, if `deep`, in folders
-    /// below it; relative to the folder, in any order.
+    /// Names of the objects in the folder `url`, which ends with `/`, to the given depth; relative
+    /// to the folder, in any order.
     ///
     /// # Errors
     /// If the folder doesn't exist, or the server lists nothing.
-    fn list(&self, url: &str, deep: bool) -> Result<Vec<String>, Error>;
+    fn list(&self, url: &str, depth: Depth) -> Result<Vec<String>, Error>;
 
     /// The bytes of each of `ranges` of the object at `url`; several ranges are requested
     /// concurrently.

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::fault::Fault;
 use crate::place::Place;
 use crate::range;
-use crate::remote::{Inner, until_stop};
+use crate::runtime::{Inner, until_stop};
 
 /// Bytes of the first range; each following one is eight times as large, up to the limit.
 const FIRST_BYTES: u64 = 64 << 10;

@@ -11,12 +11,12 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use reqwest::header::LOCATION;
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
-use stepwell_base::objects::ObjectAbout;
+use stepwell_base::objects::{Depth, ObjectAbout};
 use url::Url;
 
+use crate::bounds::check_names;
+use crate::clients::Clients;
 use crate::fault::Fault;
-use crate::place::check_names;
-use crate::remote::Clients;
 use crate::web::{self, send};
 
 /// Environment variable with the user who reads.
@@ -106,7 +106,7 @@ impl HdfsPath {
     }
 
     /// Files below this one; the caller skips hidden names.
-    pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
+    pub(crate) async fn list(&self, clients: &Clients, depth: Depth) -> Result<Vec<String>, Fault> {
         // Paths relative to this one, with a '/' at the end; empty for this one.
         let mut folders = vec![String::new()];
         let (mut files, mut seen) = (Vec::new(), 0);
@@ -121,7 +121,9 @@ impl HdfsPath {
                 let name = status["pathSuffix"].as_str().unwrap_or_default();
                 match status["type"].as_str() {
                     Some("FILE") if !name.is_empty() => files.push(format!("{folder}{name}")),
-                    Some("DIRECTORY") if deep => folders.push(format!("{folder}{name}/")),
+                    Some("DIRECTORY") if depth == Depth::All => {
+                        folders.push(format!("{folder}{name}/"));
+                    }
                     _ => {}
                 }
             }

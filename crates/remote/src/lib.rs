@@ -18,6 +18,8 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod bounds;
+mod clients;
 mod environment;
 mod fault;
 mod hdfs;
@@ -25,6 +27,7 @@ mod limits;
 mod place;
 mod range;
 mod remote;
+mod runtime;
 mod s3;
 mod web;
 

@@ -3,17 +3,14 @@
 use std::io::ErrorKind;
 use std::ops::Range;
 
-use stepwell_base::objects::ObjectAbout;
+use stepwell_base::objects::{Depth, ObjectAbout};
 use url::Url;
 
+use crate::clients::Clients;
 use crate::fault::Fault;
 use crate::hdfs::HdfsPath;
-use crate::remote::Clients;
 use crate::s3::S3Key;
 use crate::web;
-
-/// The most names of a listing: more are probably a mistake.
-pub(crate) const NAMES_MAX: usize = 1 << 20;
 
 /// An object or a folder.
 #[derive(Clone, Debug)]
@@ -73,34 +70,14 @@ impl Place {
     }
 
     /// Names of the objects in this folder, relative to it.
-    pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
+    pub(crate) async fn list(&self, clients: &Clients, depth: Depth) -> Result<Vec<String>, Fault> {
         match self {
-            Self::S3(key) => key.list(clients, deep).await,
-            Self::Hdfs(path) => path.list(clients, deep).await,
+            Self::S3(key) => key.list(clients, depth).await,
+            Self::Hdfs(path) => path.list(clients, depth).await,
             Self::Web(_) => Err(Fault::lasting(
                 ErrorKind::InvalidInput,
                 "is a pattern, but web servers do not list their files: name each file",
             )),
         }
     }
-}
-
-/// Refuses a listing of too many names.
-pub(crate) fn check_names(names: usize) -> Result<(), Fault> {
-    if names <= NAMES_MAX {
-        return Ok(());
-    }
-    let why = format!("more than {NAMES_MAX} objects are there: name fewer of them");
-    Err(Fault::lasting(ErrorKind::InvalidInput, why))
-}
-
-/// Appends a piece of an answer, which must not exceed the requested bytes.
-pub(crate) fn take(piece: &[u8], room: &mut u64, bytes: &mut Vec<u8>) -> Result<(), Fault> {
-    let Some(left) = room.checked_sub(piece.len() as u64) else {
-        let why = "the server sends more than was requested: it cannot be read in parts";
-        return Err(Fault::lasting(ErrorKind::Other, why));
-    };
-    *room = left;
-    bytes.extend_from_slice(piece);
-    Ok(())
 }

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use stepwell_base::objects::ObjectAbout;
 
-use crate::Limits;
+use crate::clients::Clients;
 use crate::fault::Fault;
+use crate::limits::Limits;
 use crate::place::Place;
-use crate::remote::Clients;
 
 /// A try that returns at least this many bytes does not count: a bad connection may truncate every
 /// answer.

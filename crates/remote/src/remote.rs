@@ -1,30 +1,23 @@
-//! The runtime, its clients, and the synchronous interface.
+//! The synchronous interface.
 
 use std::io::{Error, Read};
 use std::ops::Range;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use stepwell_base::objects::{ObjectAbout, Objects};
-use stepwell_base::stop::StopRequest;
-use tokio::runtime::Runtime;
+use stepwell_base::objects::{Depth, ObjectAbout, Objects};
 
 use crate::ahead::Ahead;
+use crate::environment::Environment;
+use crate::limits::Limits;
 use crate::place::Place;
 use crate::range::{answer, whole};
-use crate::s3::Buckets;
-use crate::{Environment, Limits, web};
+use crate::runtime::{Inner, until_stop};
 
 /// Number of concurrent requests if a caller names many ranges.
 const FETCHES: usize = 16;
 /// Bytes of a connection in addition to a range: windows of the protocol and the system.
 const CONNECTION_BYTES: u64 = 2 << 20;
-
-/// Interval at which a pending request checks for a stop request.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Reads objects of all supported kinds of URL.
 #[derive(Debug)]
@@ -33,24 +26,6 @@ pub struct Remote {
     environment: Environment,
     /// Made on first use: most runs name no URL, and reading certificates takes a while.
     inner: OnceLock<Result<Arc<Inner>, String>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) runtime: Runtime,
-    pub(crate) clients: Clients,
-}
-
-/// Clients of all kinds of server.
-#[derive(Debug)]
-pub(crate) struct Clients {
-    pub(crate) limits: Limits,
-    pub(crate) environment: Environment,
-    /// Follows redirects.
-    pub(crate) web: reqwest::Client,
-    /// Does not follow redirects: HDFS uses them to name the server to ask.
-    pub(crate) hdfs: reqwest::Client,
-    pub(crate) buckets: Buckets,
 }
 
 impl Remote {
@@ -66,27 +41,6 @@ impl Remote {
     }
 }
 
-impl Inner {
-    fn new(limits: Limits, environment: Environment) -> Result<Self, String> {
-        // An error means that another provider is installed, which is just as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("remote")
-            .enable_all()
-            .build()
-            .map_err(|error| format!("cannot start two threads for requests: {error}"))?;
-        let clients = Clients {
-            web: web::client(&limits, true)?,
-            hdfs: web::client(&limits, false)?,
-            buckets: Buckets::default(),
-            limits,
-            environment,
-        };
-        Ok(Self { runtime, clients })
-    }
-}
-
 impl Objects for Remote {
     fn about(&self, url: &str) -> Result<ObjectAbout, Error> {
         let place = Place::of(url)?;
@@ -95,10 +49,10 @@ impl Objects for Remote {
         Ok(about??)
     }
 
-    fn list(&self, url: &str, deep: bool) -> Result<Vec<String>, Error> {
+    fn list(&self, url: &str, depth: Depth) -> Result<Vec<String>, Error> {
         let place = Place::of(url)?;
         let Inner { runtime, clients } = &**self.inner()?;
-        let names = answer(&clients.limits, || place.list(clients, deep));
+        let names = answer(&clients.limits, || place.list(clients, depth));
         Ok(runtime.block_on(until_stop(names))??)
     }
 
@@ -135,23 +89,6 @@ impl Objects for Remote {
     fn reader_bytes_max(&self) -> u64 {
         let Limits { range_bytes, ranges, .. } = self.limits;
         (ranges as u64 + 1) * range_bytes + ranges as u64 * CONNECTION_BYTES
-    }
-}
-
-/// Waits for an answer until the process is asked to stop.
-///
-/// # Errors
-/// If the process was asked to stop.
-pub(crate) async fn until_stop<T>(answer: impl Future<Output = T>) -> Result<T, Error> {
-    let stop = StopRequest::of_process();
-    let stopped = async {
-        while !stop.is_made() {
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-        }
-    };
-    match select(pin!(answer), pin!(stopped)).await {
-        Either::Left((answer, _)) => Ok(answer),
-        Either::Right(_) => Err(StopRequest::error()),
     }
 }
 

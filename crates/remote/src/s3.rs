@@ -1,11 +1,10 @@
 //! Objects of S3 and compatible stores, through `object_store`.
 
-use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
@@ -15,16 +14,20 @@ use object_store::{
     BackoffConfig, ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore,
     ObjectStoreExt, RetryConfig,
 };
-use stepwell_base::objects::ObjectAbout;
+use stepwell_base::objects::{Depth, ObjectAbout};
+use tokio::net::TcpStream;
 use url::Url;
 
+use crate::bounds::{check_names, take};
+use crate::clients::Clients;
+use crate::environment::Environment;
 use crate::fault::{Fault, innermost};
-use crate::place::{check_names, take};
-use crate::remote::Clients;
-use crate::{Environment, Limits};
+use crate::limits::Limits;
 
 /// Where Amazon's machines get their role's credentials.
 const ROLE: ([u8; 4], u16) = ([169, 254, 169, 254], 80);
+/// Time limit for the connection to it.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Variables with credentials; one of them is enough.
 const KEYS: [&str; 4] = [
     "AWS_ACCESS_KEY_ID",
@@ -35,10 +38,6 @@ const KEYS: [&str; 4] = [
 
 /// Variables with the store's address, the first one taking precedence.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-
-/// Clients by bucket, each made for its first object.
-#[derive(Debug, Default)]
-pub(crate) struct Buckets(Mutex<BTreeMap<String, Arc<AmazonS3>>>);
 
 /// An object or, if the key ends with `/`, a folder.
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ impl S3Key {
     }
 
     pub(crate) async fn about(&self, clients: &Clients) -> Result<ObjectAbout, Fault> {
-        let store = self.store(clients)?;
+        let store = self.store(clients).await?;
         let meta = store.head(&self.path()?).await.map_err(|error| self.fault(clients, &error))?;
         Ok(about_of(&meta))
     }
@@ -76,7 +75,7 @@ impl S3Key {
             range: Some(GetRange::Bounded(range.clone())),
             ..GetOptions::default()
         };
-        let store = self.store(clients)?;
+        let store = self.store(clients).await?;
         let answer = store.get_opts(&self.path()?, options).await;
         let answer = answer.map_err(|error| self.fault(clients, &error))?;
         let now = about_of(&answer.meta);
@@ -91,12 +90,12 @@ impl S3Key {
         Ok(())
     }
 
-    pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
+    pub(crate) async fn list(&self, clients: &Clients, depth: Depth) -> Result<Vec<String>, Fault> {
         let folder = self.path()?;
         let folder = Some(&folder).filter(|folder| !folder.as_ref().is_empty());
-        let store = self.store(clients)?;
+        let store = self.store(clients).await?;
         let mut keys = Vec::new();
-        if deep {
+        if depth == Depth::All {
             let mut listed = store.list(folder);
             while let Some(meta) =
                 listed.try_next().await.map_err(|error| self.fault(clients, &error))?
@@ -123,18 +122,16 @@ impl S3Key {
     }
 
     /// The client of this bucket.
-    fn store(&self, clients: &Clients) -> Result<Arc<AmazonS3>, Fault> {
-        let environment = &clients.environment;
-        let mut buckets = clients.buckets.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = buckets.get(&self.bucket) {
-            return Ok(Arc::clone(store));
+    async fn store(&self, clients: &Clients) -> Result<Arc<AmazonS3>, Fault> {
+        if let Some(store) = clients.buckets.get(&self.bucket) {
+            return Ok(store);
         }
+        let environment = &clients.environment;
         check_address(environment)?;
-        find_credentials(environment)?;
+        find_credentials(environment).await?;
         let store = builder(&clients.limits, environment).with_bucket_name(&self.bucket).build();
-        let store = Arc::new(store.map_err(|error| self.fault(clients, &error))?);
-        buckets.insert(self.bucket.clone(), Arc::clone(&store));
-        Ok(store)
+        let store = store.map_err(|error| self.fault(clients, &error))?;
+        Ok(clients.buckets.keep(&self.bucket, store))
     }
 
     fn fault(&self, clients: &Clients, error: &Error) -> Fault {
@@ -246,14 +243,13 @@ fn check_address(environment: &Environment) -> Result<(), Fault> {
 
 /// Refuses to ask without credentials: the library would wait for the role of an Amazon machine,
 /// which other machines do not have.
-fn find_credentials(environment: &Environment) -> Result<(), Fault> {
+async fn find_credentials(environment: &Environment) -> Result<(), Fault> {
     if has_keys(environment) {
         return Ok(());
     }
     let none = environment.get("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value == "true");
-    let has_role = !none
-        && (environment.get("AWS_METADATA_ENDPOINT").is_some()
-            || TcpStream::connect_timeout(&SocketAddr::from(ROLE), Duration::from_secs(1)).is_ok());
+    let has_role =
+        !none && (environment.get("AWS_METADATA_ENDPOINT").is_some() || answers(ROLE).await);
     match has_role {
         true => Ok(()),
         false => Err(Fault::lasting(
@@ -261,6 +257,12 @@ fn find_credentials(environment: &Environment) -> Result<(), Fault> {
             format!("may not be read: no credentials were found; {}", looked_for(environment)),
         )),
     }
+}
+
+/// Whether a server accepts connections at `address`.
+async fn answers(address: impl Into<SocketAddr>) -> bool {
+    let connected = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(address.into())).await;
+    matches!(connected, Ok(Ok(_)))
 }
 
 /// Whether the environment has credentials, or says that none are needed.

@@ -10,34 +10,19 @@ use std::time::UNIX_EPOCH;
 
 use futures_util::StreamExt;
 use reqwest::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName,
-    HeaderValue, IF_MATCH, LAST_MODIFIED, RANGE,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    IF_MATCH, LAST_MODIFIED, RANGE,
 };
-use reqwest::redirect::Policy;
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use stepwell_base::objects::ObjectAbout;
 use url::Url;
 
-use crate::Limits;
+use crate::bounds::take;
+use crate::clients::Clients;
 use crate::fault::Fault;
-use crate::place::take;
-use crate::remote::Clients;
 
 /// Environment variable with the authorization header for servers that require one.
 const SECRET: &str = "STEPWELL_HTTP_AUTHORIZATION";
-
-/// Makes a client with the timeouts of `limits`.
-pub(crate) fn client(limits: &Limits, follows: bool) -> Result<Client, String> {
-    let mut headers = HeaderMap::new();
-    // Ranges are of the object as stored.
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    let client = Client::builder()
-        .connect_timeout(limits.connect)
-        .default_headers(headers)
-        .user_agent("stepwell")
-        .redirect(if follows { Policy::limited(10) } else { Policy::none() });
-    client.build().map_err(|error| crate::fault::innermost(&error))
-}
 
 /// Sends a request to `url`, and returns its answer, whatever its status.
 pub(crate) async fn send(request: RequestBuilder, url: &Url) -> Result<Response, Fault> {

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
 use server::{Fault, Server};
-use stepwell_base::objects::Objects;
+use stepwell_base::objects::{Depth, Objects};
 use stepwell_remote::{Environment, Limits, Remote};
 
 /// Small limits, so that a short test reaches all of them.
@@ -267,13 +267,13 @@ fn folders_are_listed() {
         server.put(name, content(10));
     }
     for url in &server.urls("d/")[1..] {
-        let mut names = remote.list(url, false).unwrap();
+        let mut names = remote.list(url, Depth::Folder).unwrap();
         names.sort();
         assert_eq!(names, ["a.csv", "b.csv"], "{url}");
-        let mut names = remote.list(url, true).unwrap();
+        let mut names = remote.list(url, Depth::All).unwrap();
         names.sort();
         assert_eq!(names, ["a.csv", "b.csv", "deep/c.csv"], "{url}");
     }
-    let error = remote.list(&server.urls("d/")[0], false).unwrap_err().to_string();
+    let error = remote.list(&server.urls("d/")[0], Depth::Folder).unwrap_err().to_string();
     assert!(error.contains("web servers do not list"), "{error}");
 }

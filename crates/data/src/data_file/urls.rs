@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
+use stepwell_base::objects::Depth;
 
 use super::DataFile;
 use super::object::{objects, unreadable};
@@ -53,7 +54,8 @@ pub(crate) fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     let asked_for = Pattern::new(asked).map_err(|e| wrong(format!("is not a pattern: {e}")))?;
     let failed = |error: &std::io::Error| wrong(explain(&unreadable(error)));
     let objects = objects().map_err(|error| wrong(explain(&error)))?;
-    let names = objects.list(folder, asked.contains('/')).map_err(|error| failed(&error))?;
+    let depth = if asked.contains('/') { Depth::All } else { Depth::Folder };
+    let names = objects.list(folder, depth).map_err(|error| failed(&error))?;
     let options = MatchOptions { require_literal_separator: true, ..MatchOptions::default() };
     let last = |name: &str| name.rsplit('/').next().is_some_and(|last| last.starts_with('.'));
     let hidden = last(asked);
