@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use memchr::memchr;
 
-use crate::DataError;
 use crate::compression::broken;
+use crate::error::DataError;
+use crate::head::Head;
 use crate::layout::Layout;
-use crate::lines::BLOCK_BYTES;
-use crate::record::Head;
+use crate::read_options::BLOCK_BYTES;
 
 /// Bytes per read until the first line is complete.
 const STEP_BYTES: usize = 4096;

@@ -14,19 +14,10 @@ use std::ops::Range;
 
 use stepwell_base::Key;
 
-use crate::cut_lists::CutList;
-use crate::{Block, Schema};
-
-/// A position between two lines: after the first `line` lines of file number `file`.
-///
-/// In the built-in stream, `file` is 0 and `line` counts examples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// Index in the list of files.
-    pub file: u32,
-    /// Lines of that file before this position.
-    pub line: u64,
-}
+use crate::block::Block;
+use crate::cut_list::{CutList, ENTRIES_MAX};
+use crate::read_options::Position;
+use crate::schema::Schema;
 
 /// A malformed line and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +29,6 @@ pub struct Malformed {
     /// Reason.
     pub why: String,
 }
-
-/// Malformed lines per chunk with a recorded reason; further ones have a position only.
-pub const REASONS_MAX: usize = 16;
 
 /// Examples in columns. The vectors are reused when the chunk is filled again.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,6 +180,25 @@ impl Chunk {
     /// Sets the value of remaining keys to 1, if any key has a value.
     pub(crate) fn complete_values(&mut self) {
         complete_values(&mut self.values, self.keys.len());
+    }
+
+    /// Records that `ids` ids of id column `column` were dropped from `example`, the last one.
+    pub(crate) fn note_cut_list(&mut self, example: usize, column: usize, ids: usize) {
+        // Columns and examples per chunk fit 32 bits.
+        let (example, column) = (example as u32, column as u32);
+        let entries = &mut self.cut_lists;
+        if entries.len() >= ENTRIES_MAX
+            && let Some(last) = entries.iter_mut().rfind(|entry| entry.column == column)
+        {
+            last.example = example;
+            last.examples += 1;
+            last.ids += ids as u64;
+            return;
+        }
+        if entries.capacity() == 0 {
+            entries.reserve_exact(1);
+        }
+        entries.push(CutList { example, column, examples: 1, ids: ids as u64 });
     }
 
     fn bag_start(&self, bag: usize) -> usize {

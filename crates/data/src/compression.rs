@@ -9,10 +9,10 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::DataError;
 use crate::columnar::ColumnFile;
-use crate::data_file::{DataFile, Unreadable};
-use crate::files::explain;
+use crate::data_file::DataFile;
+use crate::error::DataError;
+use crate::open_file::{Unreadable, explain};
 use crate::packed::{HEAD_BYTES, PackedFile, is_packed};
 
 /// Bytes of the decompressor's input buffer.

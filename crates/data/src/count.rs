@@ -8,10 +8,12 @@ use stepwell_base::stop::StopRequest;
 
 use crate::begin::{Begun, begin, without_blank_end};
 use crate::compression::{Content, broken};
+use crate::error::DataError;
 use crate::file_reader::open_as;
+use crate::files::Files;
 use crate::layout::Layout;
-use crate::lines::{BLOCK_BYTES, too_long};
-use crate::{DataError, Files};
+use crate::lines::too_long;
+use crate::read_options::BLOCK_BYTES;
 
 /// Lines of each file, including a last line without a line end. For a packed file, the number of
 /// examples, which is read from its footer.

@@ -2,51 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Chunk;
+use crate::chunk::Chunk;
 use crate::layout::Layout;
-
-/// Most entries per chunk; further lists are added to the last entry of their column.
-const ENTRIES_MAX: usize = 4096;
-
-/// One or more truncated lists of an id column in a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CutList {
-    /// Last example of the chunk with such a list.
-    pub example: u32,
-    /// Number of the id column.
-    pub column: u32,
-    /// Number of examples.
-    pub examples: u32,
-    /// Number of dropped ids.
-    pub ids: u64,
-}
-
-/// Most bytes of entries in a chunk with `lists` list columns, made from `block_bytes` bytes.
-pub(crate) fn bytes_max(lists: usize, block_bytes: usize) -> usize {
-    let most = if lists == 0 { 0 } else { ENTRIES_MAX.min(block_bytes) + lists };
-    most * size_of::<CutList>()
-}
-
-impl Chunk {
-    /// Records that `ids` ids of id column `column` were dropped from `example`, the last one.
-    pub(crate) fn note_cut_list(&mut self, example: usize, column: usize, ids: usize) {
-        // Columns and examples per chunk fit 32 bits.
-        let (example, column) = (example as u32, column as u32);
-        let entries = &mut self.cut_lists;
-        if entries.len() >= ENTRIES_MAX
-            && let Some(last) = entries.iter_mut().rfind(|entry| entry.column == column)
-        {
-            last.example = example;
-            last.examples += 1;
-            last.ids += ids as u64;
-            return;
-        }
-        if entries.capacity() == 0 {
-            entries.reserve_exact(1);
-        }
-        entries.push(CutList { example, column, examples: 1, ids: ids as u64 });
-    }
-}
 
 /// Total of the truncated lists of many chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,19 +3,22 @@
 //! Invariant: a block never spans two files.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::begin::{Begun, begin};
 use crate::block::Block;
 use crate::columnar::ColumnFileReader;
 use crate::compression::{Content, open, open_packed};
+use crate::files::Files;
+use crate::from_path::FromPath;
+use crate::head::Kind;
 use crate::layout::{Format, Layout};
 use crate::lines::LineReader;
 use crate::packed::PackedReader;
-use crate::path_columns::check_paths;
-use crate::record::Kind;
+
+use crate::error::DataError;
+use crate::read_options::ReadOptions;
 use crate::share::Follower;
-use crate::{DataError, Files, ReadOptions};
 
 /// Reads files in order.
 #[derive(Debug)]
@@ -155,6 +158,42 @@ pub(crate) fn open_as(path: &Path, layout: Option<&Layout>) -> Result<Content, D
     };
     let why = format!("{is}, but data.format is {}: give {mend}", format.name());
     Err(DataError::Path { path: path.to_owned(), why })
+}
+
+/// Returns an error if only some of the files have a column of `layout` in their paths.
+///
+/// # Errors
+/// The first file that lacks a column.
+pub(crate) fn check_paths<'a>(
+    layout: &Layout,
+    paths: impl Iterator<Item = &'a PathBuf>,
+) -> Result<(), DataError> {
+    let mut first: Option<(&PathBuf, FromPath)> = None;
+    for path in paths {
+        // The examples of a packed file already contain the values of its path.
+        if open_packed(path)?.is_some() {
+            continue;
+        }
+        let own = FromPath::of(layout, path)?;
+        let (other, wanted) = first.get_or_insert_with(|| (path, own.clone()));
+        let other = *other;
+        let lacks = |(lacking, having): (&FromPath, &FromPath)| {
+            let mut sources = having.values.iter().map(|(source, _)| *source);
+            sources.find(|source| !lacking.has(*source))
+        };
+        let found = lacks((&own, wanted)).map(|source| (path, other, source));
+        let found = found.or_else(|| lacks((wanted, &own)).map(|source| (other, path, source)));
+        if let Some((lacking, having, source)) = found {
+            let name = &layout.sources[source];
+            let why = format!(
+                "has no folder {name}=... in its path, but {} has: read only files together whose \
+                 paths have the same columns",
+                having.display()
+            );
+            return Err(DataError::Path { path: lacking.to_path_buf(), why });
+        }
+    }
+    Ok(())
 }
 
 /// Rejects files that contain only a header, and files without a header if the headers of other

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::hash::Digest128;
 
-use crate::DataError;
 use crate::data_file::{DataFile, is_stream, length_of};
-use crate::files::explain;
+use crate::error::DataError;
+use crate::open_file::explain;
 
 /// Bytes that fingerprints of all files read together, except for both ends of each file.
 pub const READ_MAX: u64 = 1 << 30;

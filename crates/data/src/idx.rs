@@ -12,8 +12,8 @@
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use crate::DataError;
 use crate::compression::{Content, broken, open};
+use crate::error::DataError;
 
 /// Most bytes of elements.
 const ELEMENTS_MAX: u64 = 8 << 30;

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 
 use crate::columnar::rows_bytes_max;
+use crate::compression;
 use crate::count::records_of_each;
+use crate::data_cache::DataCache;
+use crate::error::DataError;
+use crate::files::Files;
 use crate::layout::Layout;
 use crate::synth::{Synth, SynthOptions};
-use crate::{DataCache, DataError, compression};
 
 /// A source of examples that isn't open yet.
 #[derive(Clone, Debug)]
@@ -21,23 +24,6 @@ pub enum Input {
     /// Text that was parsed before, read from its cache: the same chunks, and every example knows
     /// its position in the text.
     Cache(Arc<DataCache>),
-}
-
-/// Files, and the layout of their records.
-#[derive(Clone, Debug)]
-pub struct Files {
-    /// Paths, as returned by [`crate::resolve`].
-    pub paths: Vec<PathBuf>,
-    /// Columns. `None` for plain lines: label, numbers and ids, separated by tabs; the reader's
-    /// schema gives their number.
-    pub layout: Option<Arc<Layout>>,
-}
-
-/// Files of plain lines.
-impl From<Vec<PathBuf>> for Files {
-    fn from(paths: Vec<PathBuf>) -> Self {
-        Self { paths, layout: None }
-    }
 }
 
 impl Input {

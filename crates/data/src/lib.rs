@@ -14,17 +14,27 @@ mod schema;
 
 mod block;
 mod chunk;
+mod cut_list;
 mod cut_lists;
+mod head;
+mod read_options;
+mod rows;
 
 mod begin;
 mod columnar;
 mod compression;
+mod data_cache;
 mod data_file;
+mod file_notes;
 mod files;
+mod from_path;
 mod lines;
+mod natural_order;
+mod open_file;
 mod packed;
 mod path_columns;
 mod publish;
+mod resolve;
 
 mod count;
 mod ends;
@@ -51,36 +61,40 @@ mod stages;
 mod statistics;
 mod texts;
 
-pub use block::Block;
-pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
-pub use columnar::Rows;
+pub use block::{Block, Seal};
+pub use chunk::{Chunk, Malformed};
 pub use count::{count_lines, has_no_record, lines_of_each, lines_of_each_until};
-pub use cut_lists::{CutColumn, CutList, CutLists};
+pub use cut_list::CutList;
+pub use cut_lists::{CutColumn, CutLists};
+pub use data_cache::{
+    CACHE_MALFORMED_MAX, CacheAt, CacheReader, CacheWriter, DataCache, SourceFile,
+};
 pub use data_file::{is_stream, length_of, read_objects_with};
 pub use error::DataError;
+pub use file_notes::{note_recordless, recordless_note, repeated, repeated_note};
 pub use file_reader::FileReader;
-pub use files::{note_recordless, read_text, recordless_note, repeated, repeated_note, resolve};
+pub use files::Files;
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprint_of_ends, fingerprints};
+pub use from_path::name_of_file;
 pub use guess::{Guess, Guessed, GuessedColumn, guess};
 pub use idx::Idx;
-pub use input::{Files, Input};
+pub use input::Input;
 pub use layout::{
     Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
     Part, SplitBy, SplitRule, Transform, ValuesRule, may_separate,
 };
-pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};
 pub use moment::TimePart;
-pub use packed::{
-    CACHE_MALFORMED_MAX, CacheAt, CacheReader, CacheWriter, DataCache, PackedOptions, PackedWriter,
-    Seal, SourceFile,
-};
+pub use open_file::read_text;
+pub use packed::{PackedOptions, PackedWriter};
 pub use parse::parse_block;
-pub use path_columns::name_of_file;
 pub use publish::publish;
-pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
+pub use read_options::{BLOCK_BYTES, Position, ReadOptions};
+pub use reader::{Decoder, Reader, Skips, Source};
 pub use record::UNLABELLED;
-pub use schema::{Labels, Schema};
+pub use resolve::resolve;
+pub use rows::Rows;
+pub use schema::{Labels, REASONS_MAX, Schema};
 pub use share::{Lines, PartOf, Share, Sharing, Walk};
 pub use sources::{NameNotes, Purposes, ReadFrom, SourceOptions, Sources, names_notes};
 pub use stages::{

@@ -21,16 +21,13 @@ use std::sync::Arc;
 
 use memchr::{memchr_iter, memrchr};
 
-use crate::DataError;
 use crate::begin::{Begun, begin, without_blank_end};
-use crate::block::Block;
+use crate::block::{Block, lines_in};
 use crate::compression::broken;
+use crate::error::DataError;
+use crate::head::Head;
 use crate::layout::Layout;
 use crate::packed::{HEAD_BYTES, is_packed};
-use crate::record::Head;
-
-/// Default block size in bytes, which is also the limit on the length of a line.
-pub const BLOCK_BYTES: usize = 1 << 20;
 
 /// Reads one file as blocks of whole lines.
 pub(crate) struct LineReader {
@@ -203,12 +200,4 @@ pub(crate) fn too_long(path: &Path, lines: u64, bytes: usize) -> DataError {
     let (path, line) = (path.to_owned(), lines + 1);
     let why = format!("the line is longer than {bytes} bytes; is this a text file?");
     DataError::Malformed { path, line, column: 1, why, skip_max: 0 }
-}
-
-/// Lines in a text; a last line without a line end counts.
-pub(crate) fn lines_in(bytes: &[u8]) -> u32 {
-    let ends = memchr_iter(b'\n', bytes).count();
-    let unended = bytes.last().is_some_and(|last| *last != b'\n');
-    // A block is at most 4 GiB, so the count fits.
-    (ends + usize::from(unended)) as u32
 }

@@ -26,6 +26,12 @@ pub(crate) fn amount(text: &[u8]) -> Option<f32> {
     number(text).or_else(|| Moment::of_text(text).map(Moment::number))
 }
 
+/// Parses a number from 0 to 1.
+pub(crate) fn share_of_number(text: &[u8]) -> Option<f32> {
+    // Turns -0 into 0.
+    number(text).filter(|number| (0.0..=1.0).contains(number)).map(|number| number + 0.0)
+}
+
 fn is_of_numbers(byte: &u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E')
 }

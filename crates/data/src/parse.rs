@@ -25,12 +25,11 @@ use memchr::{memchr, memchr_iter, memrchr};
 use stepwell_base::{Key, Namespace};
 
 use crate::block::Block;
-use crate::chunk::{Malformed, REASONS_MAX};
+use crate::chunk::{Chunk, Malformed};
 use crate::log1p::{Log1p, log1p_of_number};
-use crate::number::{number, why_no_number};
-use crate::record::share_of_number;
+use crate::number::{number, share_of_number, why_no_number};
 use crate::scan::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
-use crate::{Chunk, Schema};
+use crate::schema::{REASONS_MAX, Schema};
 
 /// Name of the rules that turn a line into an example; different rules need a different name.
 pub(crate) const RULES_NAME: &str = "label from 0 to 1, numbers of 32 bits, ids, between tabs";

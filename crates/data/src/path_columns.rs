@@ -8,11 +8,7 @@
 //! - **Failure.** Of files read together, all or none must have a column in their paths. A column
 //!   that is in both a path and its file is an error, as it is ambiguous.
 
-use std::path::{Path, PathBuf};
-
-use crate::DataError;
-use crate::compression::open_packed;
-use crate::layout::{Layout, Named, find_names};
+use std::path::Path;
 
 /// Value of records that have none.
 const MISSING: &[u8] = b"__HIVE_DEFAULT_PARTITION__";
@@ -65,110 +61,8 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Sources of a layout with a value in the path of a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FromPath {
-    /// Each source with its value, which is empty if missing. // ascending
-    pub(crate) values: Vec<(usize, Vec<u8>)>,
-}
-
-impl FromPath {
-    /// Columns of `layout` in the path of the file at `path`.
-    ///
-    /// # Errors
-    /// A column that is twice in the path.
-    pub(crate) fn of(layout: &Layout, path: &Path) -> Result<Self, DataError> {
-        let columns = path_columns(path);
-        let mut values = Vec::new();
-        for (source, name) in layout.sources.iter().enumerate() {
-            let mut own = columns.iter().filter(|column| column.name == *name);
-            let Some(column) = own.next() else { continue };
-            if own.next().is_some() {
-                let why = format!("has the column {name} twice in its path: name each folder once");
-                return Err(DataError::Path { path: path.to_owned(), why });
-            }
-            values.push((source, column.value.clone()));
-        }
-        Ok(Self { values })
-    }
-
-    /// Whether the path gives `source`.
-    pub(crate) fn has(&self, source: usize) -> bool {
-        self.values.iter().any(|(own, _)| *own == source)
-    }
-
-    /// Where each source is: in the path, or among the `names` of the file at `path`.
-    ///
-    /// # Errors
-    /// A column that is in both the file and its path.
-    pub(crate) fn find_others(
-        &self,
-        layout: &Layout,
-        names: &[String],
-        path: &Path,
-    ) -> Result<Vec<Named>, DataError> {
-        let mut found = find_names(&layout.sources, names);
-        for (source, _) in &self.values {
-            let named = std::mem::replace(&mut found[*source], Named::InPath);
-            if let Some(place) = named.place() {
-                let (own, name) = (&layout.sources[*source], &names[place]);
-                let why =
-                    format!("has the column {name}, and its path has the column {own}: {RENAME}");
-                return Err(DataError::Path { path: path.to_owned(), why });
-            }
-        }
-        Ok(found)
-    }
-}
-
 /// How to fix a column that is in both a file and its path.
 pub(crate) const RENAME: &str = "rename one of them";
-
-/// Name of a file without its directory, but with path columns of `layout`, so that files of the
-/// same name in different directories differ.
-pub fn name_of_file(path: &Path, layout: Option<&Layout>) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let is_source = |name: &String| layout.is_some_and(|layout| layout.sources.contains(name));
-    let folders = path_columns(path).into_iter().filter(|column| is_source(&column.name));
-    let of = |PathColumn { name, value }| format!("{name}={}/", String::from_utf8_lossy(&value));
-    folders.map(of).collect::<String>() + &name
-}
-
-/// Returns an error if only some of the files have a column of `layout` in their paths.
-///
-/// # Errors
-/// The first file that lacks a column.
-pub(crate) fn check_paths<'a>(
-    layout: &Layout,
-    paths: impl Iterator<Item = &'a PathBuf>,
-) -> Result<(), DataError> {
-    let mut first: Option<(&PathBuf, FromPath)> = None;
-    for path in paths {
-        // The examples of a packed file already contain the values of its path.
-        if open_packed(path)?.is_some() {
-            continue;
-        }
-        let own = FromPath::of(layout, path)?;
-        let (other, wanted) = first.get_or_insert_with(|| (path, own.clone()));
-        let other = *other;
-        let lacks = |(lacking, having): (&FromPath, &FromPath)| {
-            let mut sources = having.values.iter().map(|(source, _)| *source);
-            sources.find(|source| !lacking.has(*source))
-        };
-        let found = lacks((&own, wanted)).map(|source| (path, other, source));
-        let found = found.or_else(|| lacks((wanted, &own)).map(|source| (other, path, source)));
-        if let Some((lacking, having, source)) = found {
-            let name = &layout.sources[source];
-            let why = format!(
-                "has no folder {name}=... in its path, but {} has: read only files together whose \
-                 paths have the same columns",
-                having.display()
-            );
-            return Err(DataError::Path { path: lacking.to_path_buf(), why });
-        }
-    }
-    Ok(())
-}
 
 #[cfg(test)]
 mod tests {

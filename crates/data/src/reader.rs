@@ -25,47 +25,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::block::Block;
-use crate::error::MEND_PACKED;
+use crate::chunk::Chunk;
+use crate::data_cache::{CacheReader, DataCache};
+use crate::error::{DataError, MEND_PACKED};
 use crate::file_reader::FileReader;
+use crate::input::Input;
 use crate::layout::Layout;
-use crate::lines::BLOCK_BYTES;
-use crate::packed::CacheReader;
+use crate::parse::parse_block;
+use crate::read_options::ReadOptions;
 use crate::record::parse_records;
+use crate::schema::Schema;
 use crate::share::Follower;
 use crate::synth::{BLOCK_EXAMPLES, Synth};
-use crate::{Chunk, DataCache, DataError, Input, Position, Schema, columnar, packed, parse_block};
+use crate::{columnar, packed};
 
 /// Name of the built-in stream in messages.
 const STREAM_NAME: &str = "built-in stream";
-
-/// How to read a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// Columns of the examples.
-    pub schema: Schema,
-    /// Where to start.
-    pub start: Position,
-    /// Bytes of a block, which is also the limit on a line or a block of a packed file.
-    pub block_bytes: usize,
-    /// Most keys of an example of a packed file; text has one per id column.
-    pub example_keys_max: usize,
-    /// Malformed lines to skip before one is an error.
-    pub skip_max: u64,
-}
-
-impl ReadOptions {
-    /// Reads from the start, in blocks of [`BLOCK_BYTES`], at most one key per id column, no
-    /// malformed lines allowed.
-    pub fn new(schema: Schema) -> Self {
-        Self {
-            schema,
-            start: Position::default(),
-            block_bytes: BLOCK_BYTES,
-            example_keys_max: schema.id_columns,
-            skip_max: 0,
-        }
-    }
-}
 
 /// The sequential part: cuts a source into blocks.
 #[derive(Debug)]

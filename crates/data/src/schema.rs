@@ -2,7 +2,7 @@
 
 use stepwell_base::Namespace;
 
-use crate::{DataError, REASONS_MAX};
+use crate::error::DataError;
 
 /// Number of dense features, id columns and labels of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ impl Labels {
 
 /// Most labels of an example.
 pub(crate) const LABELS_MAX: usize = 256;
+
+/// Malformed lines per chunk with a recorded reason; further ones have a position only.
+pub const REASONS_MAX: usize = 16;
 
 /// Most bytes of a chunk's reasons: short texts with a quotation of bounded length.
 const REASONS_BYTES_MAX: usize = REASONS_MAX * 1024;

@@ -15,9 +15,15 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 
 use crate::compression::open_packed;
+use crate::data_file::is_stream;
+use crate::error::DataError;
+use crate::files::Files;
+use crate::input::Input;
 use crate::layout::{Column, ColumnKind, DenseRule, Layout, Transform};
+use crate::read_options::ReadOptions;
+use crate::reader::Reader;
+use crate::schema::Schema;
 use crate::sources::train_part;
-use crate::{DataError, Files, Input, ReadOptions, Reader, Schema, is_stream};
 
 /// Most records for statistics.
 pub const STATISTICS_RECORDS: usize = 50_000;

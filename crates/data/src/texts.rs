@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::block::Block;
+use crate::error::DataError;
 use crate::file_reader::FileReader;
+use crate::files::Files;
+use crate::head::Kind;
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions, nearest};
-use crate::record::{Fields, Found, Kind, fields_of, keys_of};
+use crate::read_options::ReadOptions;
+use crate::record::{Fields, Found, fields_of, keys_of};
+use crate::rows::LIST_SEPARATOR;
 use crate::share::Follower;
-use crate::{Block, DataError, Files, ReadOptions};
-
-/// Separates the items of a list written as one text.
-pub(crate) const LIST_SEPARATOR: &[u8] = b"|";
 
 /// Reads some columns of files, in order.
 #[derive(Debug)]

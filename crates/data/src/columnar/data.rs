@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::values::{Rows, Spelled, Value};
 use crate::layout::Layout;
 use crate::record::Why;
+use crate::rows::{Rows, Spelled, Value};
 
 /// Input rows.
 pub(super) struct Data<'a> {

@@ -7,15 +7,15 @@ use stepwell_base::Key;
 use super::bags::{Bags, Putting};
 use super::data::{Data, Fault, Faults, spelled};
 use super::labels::{labels_of, weights_of};
-use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use super::walk::{Found, Walk};
-use crate::Chunk;
 use crate::block::Block;
+use crate::chunk::Chunk;
 use crate::layout::{Dense, Ids, Layout, Made, Says, Split, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::moment::TimePart;
 use crate::parse::refuse;
 use crate::record::{CROSSED, Why, explain};
+use crate::rows::{Column, OfRows, Rows, Spelled, Value, Values};
 
 /// Turns the wanted rows of `block`, with values `rows`, into examples of `layout`.
 pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chunk) {

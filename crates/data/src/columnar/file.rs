@@ -10,11 +10,11 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
 
 use super::guard::guarded;
 use super::meaning::Meaning;
-use crate::DataError;
-use crate::data_file::{DataFile, Unreadable};
-use crate::files::explain;
+use crate::data_file::DataFile;
+use crate::error::DataError;
+use crate::from_path::FromPath;
 use crate::layout::{Layout, Named, listed, nearest};
-use crate::path_columns::FromPath;
+use crate::open_file::{Unreadable, explain};
 
 /// A Parquet file with readable metadata.
 pub(crate) struct ColumnFile {

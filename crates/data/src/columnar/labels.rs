@@ -1,12 +1,12 @@
 //! Labels and weights of rows.
 
 use super::data::{Data, Fault, Faults, spelled};
-use super::values::{Spelled, Value};
 use super::walk::{Found, Walk};
 use crate::layout::{Label, LabelSays};
 use crate::record::{
     Why, count_of_text, label_of_counts, label_of_text, weight_of_count, why_no_label,
 };
+use crate::rows::{Spelled, Value};
 
 /// Label of each row; 0 if missing.
 pub(super) fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {

@@ -3,10 +3,10 @@
 use super::bags::{Bags, Putting};
 use super::data::{Fault, Faults};
 use super::emit::Maker;
-use super::values::{Column, Spelled, Value};
 use super::walk::{Found, Walk};
 use crate::layout::{Layout, List, Nested, Values, each_item, split_item};
 use crate::record::{Why, WhyValues};
+use crate::rows::{Column, Spelled, Value};
 
 impl Maker<'_> {
     /// Computes the keys of a list column. Empty and null items are skipped; if values are in a

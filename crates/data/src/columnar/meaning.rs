@@ -9,9 +9,9 @@ use parquet::data_type::{ByteArray, FixedLenByteArray, Int96};
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::values::Values;
-use crate::data_file::Unreadable;
 use crate::moment::{Form, Moment};
+use crate::open_file::Unreadable;
+use crate::rows::Values;
 
 /// Most decimal places of a decimal.
 const SCALE_MAX: i32 = 76;

@@ -2,7 +2,7 @@
 //!
 //! The library decodes pages. One thread reads the same number of rows of every column in use, and
 //! any number of threads turn them into examples, column by column. An id is made from the text
-//! that CSV would have for its value (`meaning.rs`, `values.rs`), so the same rows as text give the
+//! that CSV would have for its value (`meaning.rs`, `rows`), so the same rows as text give the
 //! same examples.
 //!
 //! Failure: an unusable value makes its row malformed, like a line. A file that the library can't
@@ -22,10 +22,8 @@ mod lists;
 mod meaning;
 mod reader;
 mod texts;
-mod values;
 mod walk;
 
 pub(crate) use self::emit::emit;
 pub(crate) use self::file::ColumnFile;
 pub(crate) use self::reader::{ColumnFileReader, rows_bytes_max};
-pub use self::values::Rows;

@@ -9,13 +9,14 @@ use super::file::{ColumnFile, Place};
 use super::guard::guarded;
 use super::meaning::Meaning;
 use super::texts::TextReader;
-use super::values::{Column, OfRows, Rows, Values};
 use crate::block::Block;
-use crate::data_file::Unreadable;
+use crate::error::DataError;
+use crate::from_path::FromPath;
 use crate::layout::Layout;
-use crate::path_columns::FromPath;
+use crate::open_file::Unreadable;
+use crate::read_options::ReadOptions;
+use crate::rows::{Column, OfRows, Rows, Values};
 use crate::share::Follower;
-use crate::{DataError, ReadOptions};
 
 /// Bytes of a value in memory, without its text.
 const VALUE_BYTES: usize = 40;

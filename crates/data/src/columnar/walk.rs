@@ -1,7 +1,7 @@
 //! Iterates over a column.
 
-use super::values::{Column, OfRows, Spelled, Value};
 use crate::layout::Layout;
+use crate::rows::{Column, OfRows, Spelled, Value};
 
 /// Contents of a column in one row.
 pub(super) enum Found<'a> {

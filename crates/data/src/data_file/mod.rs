@@ -8,9 +8,10 @@
 //!   so that it can be examined and then read (`stream.rs`).
 //! - **Invariants.** A process reads only one version of an object: the first one it saw
 //!   (`object.rs`). A stream is read once.
-//! - **Failure.** Unreadable data has an error with its own message ([`Unreadable`]), so it isn't
+//! - **Failure.** Unreadable data has an error with its own message (`Unreadable`), so it isn't
 //!   mistaken for damaged data.
 
+mod identity;
 mod object;
 mod stream;
 mod urls;
@@ -25,10 +26,11 @@ use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
+use self::identity::Identity;
 use self::object::ObjectFile;
 use self::stream::StreamFile;
-use crate::DataError;
-use crate::files::{explain, open_file};
+use crate::error::DataError;
+use crate::open_file::{explain, open_file};
 
 pub use self::object::read_objects_with;
 pub use self::stream::is_stream;
@@ -40,17 +42,6 @@ pub(crate) enum DataFile {
     Disk(File),
     Object(Box<ObjectFile>),
     Stream(Box<StreamFile>),
-}
-
-/// Distinguishes data from other data, and from later versions of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
-    /// Length.
-    pub(crate) bytes: u64,
-    /// Modification time, in nanoseconds since 1970.
-    pub(crate) modified: i64,
-    /// Version of an object, as reported by its server.
-    pub(crate) version: String,
 }
 
 impl DataFile {
@@ -176,27 +167,4 @@ impl ChunkReader for DataFile {
 pub fn length_of(path: &Path) -> Result<u64, DataError> {
     let wrong = |error| DataError::Path { path: path.to_owned(), why: explain(&error) };
     if is_stream(path) { Ok(0) } else { DataFile::open(path)?.length().map_err(wrong) }
-}
-
-/// Reason that data can't be read: a complete message that needs no context.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unreadable(pub(crate) String);
-
-impl Unreadable {
-    /// Wraps a reason in an I/O error.
-    pub(crate) fn error(kind: std::io::ErrorKind, why: String) -> std::io::Error {
-        std::io::Error::new(kind, Self(why))
-    }
-
-    /// The message in `error` or in an error that it wraps, if any.
-    pub(crate) fn of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a str> {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            return error.get_ref().and_then(|inner| Self::of(inner));
-        }
-        if let Some(ParquetError::External(inner)) = error.downcast_ref::<ParquetError>() {
-            return Self::of(inner.as_ref());
-        }
-        error.downcast_ref::<Self>().map(|unreadable| unreadable.0.as_str())
-    }
 }

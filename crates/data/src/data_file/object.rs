@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use bytes::Bytes;
 use stepwell_base::objects::{ObjectAbout, Objects};
 
-use super::{Identity, Unreadable};
-use crate::DataError;
-use crate::files::explain;
+use super::identity::Identity;
+use crate::error::DataError;
+use crate::open_file::{Unreadable, explain};
 
 /// Bytes cached from each end of an object.
 const END_BYTES: u64 = 64 << 10;

@@ -14,9 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_base::stop::StopRequest;
 
-use super::Unreadable;
-use crate::DataError;
-use crate::files::explain;
+use crate::error::DataError;
+use crate::open_file::{Unreadable, explain};
 
 /// Bytes kept from the start: a block of text, the most that is ever examined, and a decompressor's
 /// read-ahead.

@@ -8,8 +8,9 @@ use stepwell_base::objects::Depth;
 
 use super::DataFile;
 use super::object::{objects, unreadable};
-use crate::DataError;
-use crate::files::{by_number, explain};
+use crate::error::DataError;
+use crate::natural_order::by_number;
+use crate::open_file::explain;
 
 /// Characters that make a name a pattern.
 const META: [char; 3] = ['*', '?', '['];

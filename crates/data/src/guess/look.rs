@@ -5,8 +5,8 @@ use super::labels::{counts_hint, label_of};
 use super::lists::{MARK, are_valued, list_hint, list_of, room};
 use super::sample::Sample;
 use super::seen::{FEW, Seen, missing_of, said, see};
+use crate::head::Kind;
 use crate::layout::Format;
-use crate::record::Kind;
 
 /// Names of moments, which aren't useful as features unchanged.
 const TIMES: [&str; 6] = ["timestamp", "time", "date", "datetime", "event_time", "ts"];

@@ -13,7 +13,7 @@ mod seen;
 
 use std::path::Path;
 
-use crate::DataError;
+use crate::error::DataError;
 use crate::path_columns::{RENAME, path_columns};
 
 pub use self::guessed::{Guess, Guessed, GuessedColumn};

@@ -4,8 +4,8 @@ use super::guessed::GuessedColumn;
 use super::look::kind_of;
 use super::sample::Sample;
 use super::seen::see;
+use crate::head::Kind;
 use crate::path_columns::PathColumn;
-use crate::record::Kind;
 
 /// A column in the path of a file.
 pub(super) fn guessed(column: &PathColumn) -> GuessedColumn {

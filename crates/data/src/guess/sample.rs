@@ -10,13 +10,16 @@ use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value};
 
 use crate::begin::{UTF16, is_utf16};
+use crate::block::Block;
 use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
+use crate::error::DataError;
+use crate::head::Kind;
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
 use crate::path_columns::path_columns;
-use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, why_no_object, without_comment};
+use crate::read_options::ReadOptions;
+use crate::record::{fields_of_line, kind_by_looks, name_of, why_no_object, without_comment};
 use crate::share::Follower;
-use crate::{Block, DataError, ReadOptions};
 
 /// Most bytes of text to examine.
 const SAMPLE_BYTES: u64 = 8 << 20;
@@ -290,7 +293,7 @@ fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
     while sample.records < RECORDS_MAX.min(rows as usize)
         && reader.next_block(&mut block, &mut Follower::new(None, 0))?
     {
-        for (at, column) in block.rows.iter().flat_map(crate::Rows::texts).enumerate() {
+        for (at, column) in block.rows.iter().flat_map(crate::rows::Rows::texts).enumerate() {
             let (longest, values) = column;
             sample.lists[at] |= longest.is_some();
             sample.longest[at] = sample.longest[at].max(longest.unwrap_or(1));

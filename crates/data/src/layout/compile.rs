@@ -4,11 +4,12 @@ mod ids;
 
 use std::collections::BTreeSet;
 
-use self::ids::ids_of;
-use super::{
-    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, LabelSays, Layout,
-    LayoutOptions, Says, Split, SplitRule, Transform, Values, ValuesRule,
-};
+use self::ids::{ids_of, no_f32};
+use super::column::{Column, ColumnKind, DenseRule, IdRule, LabelRule, Transform};
+use super::compiled::{Dense, Ids, Label, LabelSays, Layout, Says};
+use super::options::{LayoutOptions, may_separate};
+use super::split::{Split, SplitRule};
+use super::values::{Values, ValuesRule};
 use crate::log1p::log1p_of_number;
 use crate::schema::{COLUMNS_MAX, LABELS_MAX};
 
@@ -110,11 +111,6 @@ fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Resu
         ));
     }
     Split::new(rule, sources.number(name))
-}
-
-/// Whether a byte may separate fields: it isn't part of a number, a word, or a line end.
-pub fn may_separate(byte: u8) -> bool {
-    !byte.is_ascii_alphanumeric() && !b"\"\r\n.-+".contains(&byte)
 }
 
 fn check_options(options: &LayoutOptions) -> Result<(), String> {
@@ -324,11 +320,6 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
     let indicator = Dense { missing: 1.0, says: Says::Missing, ..number.clone() };
     let parts = [Some(number), rule.indicator.then_some(indicator)];
     Ok(parts.into_iter().flatten().collect())
-}
-
-/// Error for a setting that isn't a finite `f32`.
-fn no_f32(what: &str, number: f64) -> String {
-    format!("{what} is {number:?}, not a finite 32-bit number: give one from -3.4e38 to 3.4e38")
 }
 
 /// Dense feature of a number, by `rule`.

@@ -1,6 +1,6 @@
 //! How to read files, independent of columns.
 
-use super::SplitRule;
+use super::split::SplitRule;
 
 /// Format of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,4 +53,9 @@ pub struct LayoutOptions {
     pub missing: Vec<String>,
     /// Column that selects examples for evaluation, if any.
     pub split: Option<SplitRule>,
+}
+
+/// Whether a byte may separate fields: it isn't part of a number, a word, or a line end.
+pub fn may_separate(byte: u8) -> bool {
+    !byte.is_ascii_alphanumeric() && !b"\"\r\n.-+".contains(&byte)
 }

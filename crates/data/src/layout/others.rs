@@ -1,7 +1,11 @@
 //! Derives layouts of the same data with other columns, or of a part of it.
 
-use super::{Column, ColumnKind, IdRule, Layout, Part, ValuesRule, compile};
-use crate::DataError;
+use super::column::{Column, ColumnKind, IdRule};
+use super::compile::compile_parts;
+use super::compiled::Layout;
+use super::split::Part;
+use super::values::ValuesRule;
+use crate::error::DataError;
 
 impl Column {
     /// Whether this column reads `name` in addition to the column of its own name, such as for
@@ -52,7 +56,7 @@ impl Layout {
     /// # Errors
     /// The errors of [`Layout::new`], as text.
     pub(crate) fn of_columns(&self, columns: Vec<Column>) -> Result<Self, String> {
-        let layout = compile::compile_parts(self.options.clone(), columns)?;
+        let layout = compile_parts(self.options.clone(), columns)?;
         let part = self.split.as_ref().and_then(|split| split.part);
         Ok(part.map_or(layout.clone(), |part| layout.of_part(part)))
     }

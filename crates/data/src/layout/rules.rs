@@ -2,7 +2,10 @@
 
 use stepwell_base::hash::Digest128;
 
-use super::{Column, ColumnKind, Layout, LayoutOptions, TimePart, Transform};
+use super::column::{Column, ColumnKind, Transform};
+use super::compiled::Layout;
+use super::options::LayoutOptions;
+use crate::moment::TimePart;
 
 /// Version of how a value is parsed as text or number, or is missing, independent of columns. A
 /// change needs a new name, so that packed files made before are rejected.

@@ -2,7 +2,7 @@
 
 use memchr::memchr_iter;
 
-use super::{Format, Layout, Made, may_separate};
+use super::options::may_separate;
 use crate::number::number;
 
 /// Location of the values of a list's ids.
@@ -42,45 +42,6 @@ pub(crate) struct List {
     pub(crate) separator: Vec<u8>,
     pub(crate) most: usize,
     pub(crate) values: Values,
-}
-
-impl Layout {
-    pub(super) fn all_lists(&self) -> impl Iterator<Item = &List> {
-        self.ids.iter().filter_map(|ids| match &ids.made {
-            Made::List(list) => Some(list),
-            _ => None,
-        })
-    }
-
-    /// Whether ids of text may have values other than 1.
-    pub fn may_have_values(&self) -> bool {
-        let in_format = matches!(self.options.format, Format::Auto | Format::LibSvm);
-        self.all_lists().any(|list| list.values != Values::OfFormat || in_format)
-    }
-
-    /// Whether any list has values in its items, after a mark.
-    pub(crate) fn has_marks(&self) -> bool {
-        self.all_lists().any(|list| matches!(list.values, Values::Within(_)))
-    }
-
-    /// Whether a source is a list whose items are paired with those of another: ids and their
-    /// values.
-    pub(crate) fn is_beside(&self, source: usize) -> bool {
-        self.all_lists().any(|list| match list.values {
-            Values::Beside(values) => values == source || list.source == source,
-            Values::OfFormat | Values::Within(_) => false,
-        })
-    }
-
-    /// Mark before the value in an item of a source.
-    pub(crate) fn mark_of(&self, source: usize) -> char {
-        let marks = self.all_lists().filter(|list| list.source == source);
-        let mut marks = marks.filter_map(|list| match list.values {
-            Values::Within(mark) => Some(char::from(mark)),
-            Values::OfFormat | Values::Beside(_) => None,
-        });
-        marks.next().unwrap_or(':')
-    }
 }
 
 /// Parses a value: a finite number.

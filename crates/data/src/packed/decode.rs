@@ -5,11 +5,10 @@ use std::ops::Range;
 use stepwell_base::{Key, hash};
 
 use super::encode::Shape;
-use super::layout::{
-    BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, Seal, TRUTH, VALUES, sums_differ, u32_at,
-};
-use crate::block::Block;
-use crate::{Chunk, Schema};
+use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, TRUTH, VALUES, sums_differ, u32_at};
+use crate::block::{Block, Seal};
+use crate::chunk::Chunk;
+use crate::schema::Schema;
 
 /// Fills `chunk` with the wanted examples of `block`, from example `first` of the file, or returns
 /// what is wrong with the block; `chunk` is empty then.

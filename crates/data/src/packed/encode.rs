@@ -1,7 +1,8 @@
 //! Encodes examples of a chunk as a block.
 
 use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, SHARES, TRUTH, VALUES};
-use crate::{Chunk, Schema};
+use crate::chunk::Chunk;
+use crate::schema::Schema;
 
 /// Properties that determine the length of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

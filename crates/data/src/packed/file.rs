@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use stepwell_base::hash;
 
 use super::layout::{
-    ENTRY_BYTES, Fault, HEADER_BYTES, Head, Seal, TAIL_BYTES, Tail, check_header, sums_differ,
+    ENTRY_BYTES, Fault, HEADER_BYTES, Head, TAIL_BYTES, Tail, check_header, sums_differ,
 };
-use crate::data_file::{DataFile, Unreadable};
-use crate::error::{MEND_CACHE, MEND_PACKED};
-use crate::files::explain;
+use crate::block::Seal;
+use crate::data_file::DataFile;
+use crate::error::{DataError, MEND_CACHE, MEND_PACKED};
 use crate::layout::Layout;
-use crate::{DataError, ReadOptions, Schema};
+use crate::open_file::{Unreadable, explain};
+use crate::read_options::ReadOptions;
+use crate::schema::Schema;
 
 /// A packed file with a valid header and tail.
 #[derive(Debug)]
@@ -49,17 +51,17 @@ impl PackedFile {
     }
 
     /// Whether the file records its origin.
-    pub(super) fn has_origin(&self) -> bool {
+    pub(crate) fn has_origin(&self) -> bool {
         self.tail.origin_bytes > 0
     }
 
     /// A second handle of the file. The two must not be read at the same time.
-    pub(super) fn again(&self) -> Result<Self, DataError> {
+    pub(crate) fn again(&self) -> Result<Self, DataError> {
         let file = self.file.again().map_err(|error| self.failed(0, &error))?;
         Ok(Self { path: self.path.clone(), file, head: self.head.clone(), tail: self.tail })
     }
 
-    pub(super) fn head(&self) -> &Head {
+    pub(crate) fn head(&self) -> &Head {
         &self.head
     }
 
@@ -101,7 +103,7 @@ impl PackedFile {
         self.tail.index_bytes().unwrap_or(u64::MAX)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -133,7 +135,7 @@ impl PackedFile {
     }
 
     /// Reads and validates the table of blocks, which must be contiguous.
-    pub(super) fn table(&mut self) -> Result<Table, DataError> {
+    pub(crate) fn table(&mut self) -> Result<Table, DataError> {
         let Tail { blocks, table_offset, table_sum, .. } = self.tail;
         let mut bytes = Vec::new();
         // The file has the length that the tail gives, so it contains the table.
@@ -203,7 +205,7 @@ impl PackedFile {
         DataError::Path { path: self.path.clone(), why }
     }
 
-    pub(super) fn damaged(&self, place: String, why: String) -> DataError {
+    pub(crate) fn damaged(&self, place: String, why: String) -> DataError {
         let mend = if self.has_origin() { MEND_CACHE } else { MEND_PACKED };
         DataError::Damaged { path: self.path.clone(), place, why, mend }
     }
@@ -218,7 +220,7 @@ impl PackedFile {
 
 /// Table of a file's blocks, as stored, followed by its origin.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     bytes: Vec<u8>,
     tail: Tail,
 }
@@ -229,7 +231,7 @@ impl Table {
     }
 
     /// Encoded origin; empty if the file has none.
-    pub(super) fn origin(&self) -> &[u8] {
+    pub(crate) fn origin(&self) -> &[u8] {
         &self.bytes[self.bytes.len() - self.tail.origin_bytes as usize..]
     }
 

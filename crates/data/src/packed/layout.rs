@@ -2,7 +2,8 @@
 
 use stepwell_base::{KEY_HASH_NAME, hash};
 
-use crate::{Labels, Schema};
+use crate::block::Seal;
+use crate::schema::{Labels, Schema};
 
 /// Bytes at the start of a file that distinguish it from text.
 pub(crate) const HEAD_BYTES: usize = MAGIC.len();
@@ -30,7 +31,7 @@ const VALUES_VERSION: u32 = 6;
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
 
 pub(super) const HEADER_BYTES: usize = 160;
-pub(super) const ENTRY_BYTES: usize = 32;
+pub(crate) const ENTRY_BYTES: usize = 32;
 pub(super) const TAIL_BYTES: usize = 64;
 /// Bytes before the columns of a block: flags and number of keys.
 pub(super) const BLOCK_HEAD_BYTES: usize = 8;
@@ -44,7 +45,7 @@ pub(super) const SHARES: u32 = 4;
 /// Flag: the keys of the block have values.
 pub(super) const VALUES: u32 = 8;
 
-pub(super) const NAME_BYTES: usize = 64;
+pub(crate) const NAME_BYTES: usize = 64;
 const LABELS_AT: usize = 20;
 const KEYS_AT: usize = 24;
 const DENSE_AT: usize = KEYS_AT + NAME_BYTES;
@@ -108,10 +109,10 @@ pub(super) fn header(schema: &Schema, rules: Option<&str>, holds: Holds) -> [u8;
 
 /// Contents of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) schema: Schema,
+pub(crate) struct Head {
+    pub(crate) schema: Schema,
     /// Name of the rules that made the examples; `None` for plain lines.
-    pub(super) rules: Option<String>,
+    pub(crate) rules: Option<String>,
 }
 
 /// Validates and decodes a header.
@@ -187,27 +188,6 @@ fn check_name(header: &[u8], at: usize, what: &str, known: &str) -> Result<(), F
     )))
 }
 
-/// Expected contents of a block, from the table of a packed file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seal {
-    /// Blocks before this one.
-    pub(super) number: u64,
-    /// Offset in the file.
-    pub(super) offset: u64,
-    /// Examples before this block.
-    pub(super) first: u64,
-    /// Examples in this block.
-    pub(super) examples: u32,
-    /// Length in bytes.
-    pub(super) bytes: u32,
-    /// XXH3-64 of its bytes.
-    pub(super) checksum: u64,
-    /// Most keys of one of its examples.
-    pub(super) example_keys_max: u32,
-    /// Whether its keys may have values.
-    pub(super) values: bool,
-}
-
 impl Seal {
     pub(super) fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
@@ -231,17 +211,6 @@ impl Seal {
             example_keys_max: tail.example_keys_max,
             values: tail.values,
         }
-    }
-
-    /// Describes the block for messages.
-    pub(crate) fn place(&self) -> String {
-        let last = self.first.saturating_add(u64::from(self.examples));
-        format!(
-            "block {} (examples {} to {last}, at byte {})",
-            self.number + 1,
-            self.first.saturating_add(1),
-            self.offset
-        )
     }
 }
 
@@ -350,17 +319,17 @@ pub(super) fn sums_differ(found: u64, wanted: u64) -> String {
     format!("the checksum is {found:016x}, but {wanted:016x} was written")
 }
 
-pub(super) fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)

@@ -25,25 +25,20 @@
 //! doesn't have exactly one key, 4 per known true probability. A reader keeps the table, 32 bytes
 //! per block.
 
-mod cache;
-mod cache_writer;
 mod decode;
 mod encode;
 mod file;
 mod layout;
-mod origin;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use cache::{CacheAt, CacheReader, DataCache};
-pub use cache_writer::CacheWriter;
-pub use layout::Seal;
-pub use origin::{CACHE_MALFORMED_MAX, SourceFile};
 pub use writer::{PackedOptions, PackedWriter};
 
 pub(crate) use decode::decode;
 pub(crate) use file::PackedFile;
-pub(crate) use layout::{HEAD_BYTES, is_packed};
+pub(crate) use layout::{
+    ENTRY_BYTES, HEAD_BYTES, Head, NAME_BYTES, is_packed, put, u32_at, u64_at,
+};
 pub(crate) use reader::PackedReader;

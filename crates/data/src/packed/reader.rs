@@ -3,8 +3,9 @@
 use super::PackedFile;
 use super::file::Table;
 use crate::block::Block;
+use crate::error::DataError;
+use crate::read_options::ReadOptions;
 use crate::share::Follower;
-use crate::{DataError, ReadOptions};
 
 /// Reads the blocks of one file.
 #[derive(Debug)]

@@ -7,11 +7,18 @@ use stepwell_base::random::Stream;
 
 use super::encode::{Shape, encode};
 use super::layout::{
-    BLOCK_HEAD_BYTES, ENTRY_BYTES, HEADER_BYTES, Holds, ONE_KEY_A_BAG, SHARES, Seal, TAIL_BYTES,
-    Tail, header, is_packed,
+    BLOCK_HEAD_BYTES, ENTRY_BYTES, HEADER_BYTES, Holds, ONE_KEY_A_BAG, SHARES, TAIL_BYTES, Tail,
+    header, is_packed,
 };
 use super::*;
-use crate::{Block, Chunk, DataError, Input, ReadOptions, Reader, Schema, parse_block};
+use crate::block::{Block, Seal};
+use crate::chunk::Chunk;
+use crate::error::DataError;
+use crate::input::Input;
+use crate::parse::parse_block;
+use crate::read_options::ReadOptions;
+use crate::reader::Reader;
+use crate::schema::Schema;
 
 const TINY: Schema = Schema::new(1, 2);
 

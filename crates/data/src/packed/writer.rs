@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use stepwell_base::hash;
 
 use super::encode::{Shape, encode};
-use super::layout::{ENTRY_BYTES, HEAD_BYTES, Holds, Seal, TAIL_BYTES, Tail, header, is_packed};
+use super::layout::{ENTRY_BYTES, HEAD_BYTES, Holds, TAIL_BYTES, Tail, header, is_packed};
+use crate::block::Seal;
+use crate::chunk::Chunk;
+use crate::error::DataError;
 use crate::layout::Layout;
-use crate::lines::BLOCK_BYTES;
 use crate::publish::publish;
-use crate::{Chunk, DataError, Schema};
+use crate::read_options::BLOCK_BYTES;
+use crate::schema::Schema;
 
 /// Suffix of a file that is being written.
 const UNFINISHED: &str = ".unfinished";
@@ -140,7 +143,7 @@ impl PackedWriter {
     }
 
     /// Like [`PackedWriter::add`], but only the first `examples` examples.
-    pub(super) fn add_first(&mut self, chunk: &Chunk, examples: usize) -> Result<(), DataError> {
+    pub(crate) fn add_first(&mut self, chunk: &Chunk, examples: usize) -> Result<(), DataError> {
         assert_eq!(chunk.schema, self.options.schema, "a file has one schema");
         self.check_usable()?;
         self.failed = true;
@@ -163,7 +166,7 @@ impl PackedWriter {
     }
 
     /// Like [`PackedWriter::finish`], with an encoded origin.
-    pub(super) fn finish_with(mut self, origin: &[u8]) -> Result<u64, DataError> {
+    pub(crate) fn finish_with(mut self, origin: &[u8]) -> Result<u64, DataError> {
         self.check_usable()?;
         self.close_block()?;
         let table = std::mem::take(&mut self.table);
@@ -191,12 +194,12 @@ impl PackedWriter {
     }
 
     /// Blocks written so far.
-    pub(super) fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.tail.blocks
     }
 
     /// Most bytes that a writer takes for a file of `blocks` blocks.
-    pub(super) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
+    pub(crate) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
         let Schema { dense, id_columns, labels } = options.schema;
         let weight = if labels.weighted { 4 } else { 0 };
         let labels = Shape::EMPTY.label_bytes(&options.schema);
@@ -292,7 +295,7 @@ impl PackedWriter {
     }
 
     /// Writes the current block, so that the next example starts a new one.
-    pub(super) fn close_block(&mut self) -> Result<(), DataError> {
+    pub(crate) fn close_block(&mut self) -> Result<(), DataError> {
         let shape = std::mem::replace(&mut self.shape, Shape::EMPTY);
         if shape.examples == 0 {
             return Ok(());
@@ -344,7 +347,7 @@ impl Drop for PackedWriter {
 #[cfg(test)]
 impl PackedWriter {
     /// Bytes currently allocated.
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         (self.block.bytes() + self.bytes.capacity() + self.table.capacity()) as u64
     }
 }

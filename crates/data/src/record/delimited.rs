@@ -6,8 +6,10 @@
 
 use memchr::memchr;
 
-use super::{Fault, Fields, Head, Kind};
+use super::fault::Fault;
+use super::fields::Fields;
 use crate::ends::Ends;
+use crate::head::{Head, Kind};
 use crate::layout::Layout;
 use crate::scan::Separators;
 

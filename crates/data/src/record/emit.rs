@@ -1,15 +1,13 @@
 //! Turns values into an example: labels, dense features, keys.
 
-use super::fields::{Found, Record, Value};
+use super::fault::{Fault, Why};
+use super::fields::{Found, Record};
 use super::labels::{label_of, weight_of};
 use super::lists::each_id;
-use super::{Fault, Why, shown};
-use crate::Chunk;
+use crate::chunk::Chunk;
 use crate::layout::{Dense, Ids, Layout, Made, Says, Transform, transformed};
 use crate::log1p::Log1p;
-use crate::number::{amount, why_no_number};
-use crate::path_columns::RENAME;
-use crate::scan::{SHORT_DIGITS, short_number, word_at};
+use crate::number::amount;
 
 /// Separates the texts of crossed columns.
 pub(crate) const CROSSED: u8 = 0x1F;
@@ -108,7 +106,7 @@ impl<'a> Emitter<'a> {
             Found::One(_) if dense.says == Says::Missing => return Ok(0.0),
             Found::One(value) => value,
         };
-        if let Some(short) = short_of(&value) {
+        if let Some(short) = value.short() {
             let rule = &dense.rule;
             if rule.transform == Transform::Log1p && rule.low.is_none() && rule.high.is_none() {
                 return Ok(self.log1p.of(short));
@@ -118,16 +116,6 @@ impl<'a> Emitter<'a> {
         let number = amount(value.bytes()).ok_or_else(|| fault(Why::NoNumber))?;
         Ok(transformed(&dense.rule, number))
     }
-}
-
-/// The value, if it is a whole number with few digits.
-#[inline]
-pub(super) fn short_of(value: &Value<'_>) -> Option<u32> {
-    let len = value.end - value.start;
-    if len > SHORT_DIGITS {
-        return None;
-    }
-    short_number(word_at(value.text, value.start), len)
 }
 
 #[inline]
@@ -166,7 +154,7 @@ fn push_keys(
         }
         Made::Buckets { source, bounds, keys } => match record.found(*source) {
             Found::One(value) => {
-                let number = short_of(&value).map(|short| short as f32);
+                let number = value.short().map(|short| short as f32);
                 let number = number.or_else(|| amount(value.bytes()));
                 let number = number.ok_or_else(|| Fault::value(*source, Why::NoNumber))?;
                 chunk.keys.push(keys[bounds.partition_point(|bound| *bound <= number)]);
@@ -208,72 +196,4 @@ fn push_cross(
         chunk.keys.push(ids.namespace.key_of(&joined));
     }
     Ok(())
-}
-
-/// Advice for data without usable labels.
-pub const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
-
-/// Error for an invalid value.
-#[cold]
-pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) -> String {
-    let name = &layout.sources[source];
-    let text = shown(value);
-    match why {
-        Why::NoLabel => format!(
-            "{name} is {text}, but a label is a number from 0 to 1; if it is a text, give the \
-             texts that count as 1 in `positive`; for any other number, use the loss \
-             squared_error; {UNLABELLED}"
-        ),
-        Why::MissingLabel if layout.options().missing.is_empty() => {
-            format!("{name} is missing, and it is the label: give each record one; {UNLABELLED}")
-        }
-        Why::MissingLabel => format!(
-            "{name} is missing, and it is the label: give each record one; it may be a text of \
-             data.missing; {UNLABELLED}"
-        ),
-        Why::MissingWeight => {
-            format!(
-                "{name} is missing, and it is the weight: give each example one, such as 1; \
-                 {UNLABELLED}"
-            )
-        }
-        Why::MissingCount => format!(
-            "{name} is missing, and a label is made of it: give each line its counts; {UNLABELLED}"
-        ),
-        Why::NoCount => {
-            format!("{name} is {text}, and a count is a number of 0 or more; {UNLABELLED}")
-        }
-        Why::TooManyClicks => format!(
-            "{name} is {text}, more than {} has: there are at most as many clicks as impressions; \
-             {UNLABELLED}",
-            layout.counts().map_or("the other count", |of| &layout.sources[of])
-        ),
-        Why::TooHeavy => {
-            format!("{name} is {text}, which times the weight is beyond 32-bit numbers")
-        }
-        Why::NoWeight => format!("{name} is {text}, and a weight is a number of 0 or more"),
-        Why::NoNumberLabel => {
-            format!("{name} is {text}, and the label is a finite number; {UNLABELLED}")
-        }
-        Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
-        Why::NoTime => format!(
-            "{name} is {text}, not a date or time that has such a part: write it as 2024-01-02 or \
-             2024-01-02 05:00:00"
-        ),
-        Why::NoPlace => format!(
-            "{name} is {text}, which data.eval_from cannot be compared with: each record needs a \
-             value of the same kind (a date, a time or a number)"
-        ),
-        Why::List => format!("{name} is a list: give its column the type ids"),
-        Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
-        Why::Nested => format!("{name} has a list within its list: write one list of ids"),
-        Why::NoText => {
-            format!("{name} has an invalid escape, such as half a surrogate pair")
-        }
-        Why::Twice => format!("{name} appears twice: give it once"),
-        Why::InPath => {
-            format!("{name} is {text}, but the path of the file has it, too: {RENAME}")
-        }
-        Why::Values(why) => why.explain(layout, source, value),
-    }
 }

@@ -1,5 +1,7 @@
 //! Values of one record, as ranges of its text.
 
+use crate::scan::{SHORT_DIGITS, short_number, word_at};
+
 /// Values of a layout's sources in one record.
 #[derive(Debug)]
 pub(crate) struct Fields {
@@ -58,6 +60,16 @@ pub(crate) struct Value<'a> {
 impl<'a> Value<'a> {
     pub(crate) fn bytes(&self) -> &'a [u8] {
         &self.text[self.start..self.end]
+    }
+
+    /// The value, if it is a whole number with few digits.
+    #[inline]
+    pub(super) fn short(&self) -> Option<u32> {
+        let len = self.end - self.start;
+        if len > SHORT_DIGITS {
+            return None;
+        }
+        short_number(word_at(self.text, self.start), len)
     }
 }
 

@@ -6,35 +6,14 @@ use std::path::Path;
 use memchr::memchr;
 use serde::de::IgnoredAny;
 
+use super::fault::{Fault, Why};
+use super::fields::Fields;
 use super::header::{self, Columns, FirstLine};
-use super::{Fault, Fields, Why, delimited, svm};
-use crate::DataError;
+use super::{delimited, svm};
+use crate::error::DataError;
+use crate::from_path::FromPath;
+use crate::head::{Head, Kind};
 use crate::layout::{Format, Layout, other_case_note};
-use crate::path_columns::FromPath;
-
-/// Format of a text file, and its columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) kind: Kind,
-    /// Source of each column of delimited text.
-    pub(crate) places: Vec<Option<u16>>,
-    /// Lines before the first record.
-    pub(crate) header_lines: u32,
-    /// The header line, if there is one.
-    pub(crate) names: Vec<u8>,
-    /// Note on names that match their columns in another case.
-    pub(crate) other_case: Option<String>,
-    /// Columns in the path of the file.
-    pub(crate) from_path: FromPath,
-}
-
-/// Format of records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Delimited { separator: u8, quotes: bool },
-    JsonLines,
-    LibSvm,
-}
 
 impl Head {
     /// Examines the first line of `text`, the start of the file at `path`, for a reader of
@@ -98,21 +77,6 @@ impl Head {
             fields.put_bytes(*source, if layout.is_missing(value) { b"" } else { value });
         }
         Ok(())
-    }
-
-    /// Whether the line at `at` of `body` repeats the header.
-    #[inline]
-    pub(crate) fn is_again(&self, body: &[u8], at: usize) -> bool {
-        if self.names.is_empty() || !body[at..].starts_with(&self.names) {
-            return false;
-        }
-        matches!(body[at + self.names.len()..], [b'\n', ..] | [b'\r', b'\n', ..])
-    }
-
-    /// Number of the column of `source`, from 1; 0 if columns aren't numbered.
-    pub(crate) fn column_of(&self, source: usize) -> u32 {
-        let found = self.places.iter().position(|place| place.map(usize::from) == Some(source));
-        found.map_or(0, |column| column as u32 + 1)
     }
 }
 

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::delimited::names as fields_of_line;
-use super::emit::UNLABELLED;
+use super::fault::UNLABELLED;
 use super::labels::label_of_text;
-use crate::DataError;
+use crate::error::DataError;
 use crate::layout::{Label, LabelSays, Layout, Named, listed, nearest};
 use crate::number::number;
 

@@ -13,7 +13,8 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 pub(super) use self::quick::Names;
-use super::{Fault, Fields, Why};
+use super::fault::{Fault, Why};
+use super::fields::Fields;
 use crate::layout::Layout;
 
 /// Splits the object at `line` of `body` into `fields`. `text` is all of `body` if it is UTF-8, so

@@ -4,11 +4,10 @@
 //! weight: a line with 2 clicks in 5 impressions has label 0.4 and weight 5. A line without
 //! impressions has label 0 and weight 0.
 
-use super::emit::short_of;
+use super::fault::{Fault, Why};
 use super::fields::{Found, Record, Value};
-use super::{Fault, Why};
 use crate::layout::{Label, LabelSays, Layout};
-use crate::number::number;
+use crate::number::{number, share_of_number};
 
 /// Label of a record.
 #[inline]
@@ -27,7 +26,7 @@ pub(super) fn weight_of(layout: &Layout, record: Record<'_>) -> Result<f32, Faul
         None => 1.0,
         Some(source) => {
             let value = value_of(source, record, Why::MissingWeight)?;
-            let number = short_of(&value).map(|short| short as f32);
+            let number = value.short().map(|short| short as f32);
             let weight = number.or_else(|| weight_of_text(value.bytes()));
             weight.ok_or_else(|| Fault::value(source, Why::NoWeight))?
         }
@@ -88,12 +87,6 @@ fn share_of_text(text: &[u8]) -> Option<f32> {
         b"false" | b"False" | b"FALSE" => Some(0.0),
         text => share_of_number(text),
     }
-}
-
-/// Parses a number from 0 to 1.
-pub(crate) fn share_of_number(text: &[u8]) -> Option<f32> {
-    // Turns -0 into 0.
-    number(text).filter(|number| (0.0..=1.0).contains(number)).map(|number| number + 0.0)
 }
 
 /// Parses a number that is at least 0.

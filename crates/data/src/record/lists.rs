@@ -1,50 +1,8 @@
 //! Lists of ids in a record, and their values.
 
+use super::fault::{Fault, Why, WhyValues};
 use super::fields::{Found, Record, Value};
-use super::{Fault, Why, shown};
 use crate::layout::{Layout, List, Nested, Values, each_item, split_item, value_of};
-
-/// A fault in the values of ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhyValues {
-    /// An item lacks a value, or its value isn't a finite number.
-    NoValue,
-    /// An item of a list of values isn't a finite number.
-    NoNumber,
-    /// An item is missing in one of two lists that are paired by position.
-    MissingItem,
-    /// The numbers of values and ids differ.
-    Unequal,
-}
-
-impl WhyValues {
-    /// Message for `value`: an item of `source`, or the number of items.
-    pub(super) fn explain(self, layout: &Layout, source: usize, value: &[u8]) -> String {
-        let (name, text) = (&layout.sources[source], shown(value));
-        match self {
-            Self::NoValue => {
-                let mark = layout.mark_of(source);
-                format!(
-                    "{name} has the item {text}, but an id with its value is written as \
-                     id{mark}value, such as 7{mark}0.5: a single {mark}, and a finite 32-bit \
-                     number after it"
-                )
-            }
-            Self::NoNumber => format!(
-                "{name} has the item {text}, but values of ids are finite 32-bit numbers, such as \
-                 0.5"
-            ),
-            Self::MissingItem => format!(
-                "{name} has a missing item, but ids and their values are matched by position: \
-                 leave out both of them"
-            ),
-            Self::Unequal => {
-                let counts = String::from_utf8_lossy(value);
-                format!("{name} has {counts}: give each id one value, in a list of the same length")
-            }
-        }
-    }
-}
 
 /// Calls `id` for each id of `list`, with its value. Skips empty and missing items, unless values
 /// are in a separate list.

@@ -14,6 +14,7 @@
 
 mod delimited;
 mod emit;
+mod fault;
 mod fields;
 mod head;
 mod header;
@@ -28,76 +29,26 @@ use memchr::{memchr, memrchr};
 
 use self::json::Names;
 use crate::block::Block;
+use crate::chunk::Chunk;
 use crate::ends::Ends;
+use crate::head::{Head, Kind};
 use crate::layout::Layout;
-use crate::parse::{UNENDED, line_at, quoted, refuse};
-use crate::{Chunk, Schema};
+use crate::parse::{UNENDED, line_at, refuse};
+use crate::schema::Schema;
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
-pub use self::emit::UNLABELLED;
-pub(crate) use self::emit::{CROSSED, Emitter, explain};
-pub(crate) use self::fields::{Fields, Found, Record};
-pub(crate) use self::head::{Head, Kind, kind_by_looks};
+pub(crate) use self::emit::CROSSED;
+use self::emit::Emitter;
+use self::fault::Fault;
+pub use self::fault::UNLABELLED;
+pub(crate) use self::fault::{Why, WhyValues, explain};
+pub(crate) use self::fields::{Fields, Found};
+pub(crate) use self::head::kind_by_looks;
 pub(crate) use self::json::why_no_object;
 pub(crate) use self::labels::{
-    count_of_text, label_of_counts, label_of_text, share_of_number, weight_of_count, why_no_label,
+    count_of_text, label_of_counts, label_of_text, weight_of_count, why_no_label,
 };
-pub(crate) use self::lists::WhyValues;
 pub(crate) use self::svm::without_comment;
-
-/// Why a line isn't an example.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// It isn't a valid record of its format.
-    Record {
-        /// Number of the column, from 1; 0 if unknown.
-        column: u32,
-        why: String,
-    },
-    /// The value of this source is invalid.
-    Value { source: usize, why: Why },
-    /// An item of a list in this source is invalid.
-    Item { source: usize, why: Why, item: Vec<u8> },
-}
-
-/// What is wrong with a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    NoLabel,
-    MissingLabel,
-    NoWeight,
-    MissingWeight,
-    /// Not a count.
-    NoCount,
-    MissingCount,
-    /// More clicks than impressions.
-    TooManyClicks,
-    /// A count times its weight overflows.
-    TooHeavy,
-    NoNumber,
-    NoNumberLabel,
-    /// It lacks the part that ids are made from.
-    NoTime,
-    /// It can't be compared with the value that splits the data.
-    NoPlace,
-    List,
-    Object,
-    /// A list contains a list.
-    Nested,
-    /// Invalid escapes.
-    NoText,
-    Twice,
-    /// In both the record and the path of the file.
-    InPath,
-    /// Malformed values of ids.
-    Values(WhyValues),
-}
-
-impl Fault {
-    pub(crate) fn value(source: usize, why: Why) -> Self {
-        Self::Value { source, why }
-    }
-}
 
 /// Parses the wanted lines of `block` into `chunk`, replacing its contents; `head` describes the
 /// file.
@@ -283,9 +234,4 @@ impl Parser<'_> {
             }
         });
     }
-}
-
-/// A value, quoted for a message.
-fn shown(value: &[u8]) -> String {
-    quoted(value)
 }

@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::{Fault, Fields, Why, WhyValues};
+use super::fault::{Fault, Why, WhyValues, shown};
+use super::fields::Fields;
 use crate::layout::{Label, LabelSays, Layout, value_of};
 
 /// Column of the first value of a line.
@@ -39,7 +40,7 @@ pub(super) fn split(
     let number = if first.is_some() { 1 } else { 2 };
     for (number, token) in (number..).zip(first.into_iter().chain(tokens)) {
         let fault = |why: &str| {
-            let token = super::shown(&body[token.clone()]);
+            let token = shown(&body[token.clone()]);
             Fault::Record { column: number, why: format!("{token} {why}") }
         };
         let Some(colon) = memchr(b':', &body[token.clone()]).map(|at| token.start + at) else {

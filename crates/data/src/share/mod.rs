@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use self::walk::Walk;
-use crate::Position;
+use crate::read_options::Position;
 
 /// Chooses the wanted part of a mini-batch of a given number of examples.
 #[derive(Clone)]

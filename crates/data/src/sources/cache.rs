@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{ReadFrom, SourceOptions, Sources};
-use crate::{
-    CacheAt, CacheMaking, CacheWriter, DataCache, DataError, Files, Input, PackedWriter, Position,
-    Schema, SourceFile,
-};
+use crate::data_cache::{CacheAt, CacheWriter, DataCache, SourceFile};
+use crate::error::DataError;
+use crate::files::Files;
+use crate::input::Input;
+use crate::packed::PackedWriter;
+use crate::read_options::Position;
+use crate::schema::Schema;
+use crate::stages::CacheMaking;
 
 /// A cache to make.
 #[derive(Debug)]

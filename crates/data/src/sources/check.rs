@@ -17,8 +17,14 @@ use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 use stepwell_base::stop::StopRequest;
 
 use super::Sources;
-use crate::stages::Lanes;
-use crate::{Block, Chunk, DataError, Decoder, Input, Pass, ReadOptions, Share, Skips};
+use crate::block::Block;
+use crate::chunk::Chunk;
+use crate::error::DataError;
+use crate::input::Input;
+use crate::read_options::ReadOptions;
+use crate::reader::{Decoder, Skips};
+use crate::share::Share;
+use crate::stages::{Lanes, Pass};
 
 /// Most blocks parsed at once: no more can be read while one is parsed.
 const LANES_MAX: usize = 8;

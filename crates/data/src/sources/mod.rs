@@ -24,11 +24,21 @@ use stepwell_base::stop::StopRequest;
 use self::cache::{Found, Wanted};
 pub use self::names::{NameNotes, names_notes};
 use self::share::Shared;
-use crate::path_columns::check_paths;
-use crate::{
-    Block, CacheWriter, Chunk, DataError, Decoder, Files, Input, Layout, Part, Pass, Passes,
-    Position, ReadOptions, Schema, Source, SynthOptions, recordless_note, repeated_note, resolve,
-};
+use crate::block::Block;
+use crate::chunk::Chunk;
+use crate::data_cache::CacheWriter;
+use crate::error::DataError;
+use crate::file_notes::{recordless_note, repeated_note};
+use crate::file_reader::check_paths;
+use crate::files::Files;
+use crate::input::Input;
+use crate::layout::{Layout, Part};
+use crate::read_options::{Position, ReadOptions};
+use crate::reader::{Decoder, Source};
+use crate::resolve::resolve;
+use crate::schema::Schema;
+use crate::stages::{Pass, Passes};
+use crate::synth::SynthOptions;
 
 /// What a run reads.
 #[derive(Clone, Debug)]

@@ -5,12 +5,16 @@
 use std::path::Path;
 
 use crate::begin::begin;
+use crate::block::Block;
 use crate::compression::{Content, open};
+use crate::error::DataError;
 use crate::file_reader::FileReader;
+use crate::files::Files;
+use crate::head::Kind;
 use crate::layout::{Layout, is_misspelt, nearest, other_case_note};
-use crate::record::{Fields, Kind, fields_of, keys_of};
+use crate::read_options::ReadOptions;
+use crate::record::{Fields, fields_of, keys_of};
 use crate::share::Follower;
-use crate::{Block, DataError, Files, ReadOptions};
 
 /// Bytes of records to examine.
 const LOOKED_BYTES: usize = 256 << 10;

@@ -6,7 +6,11 @@ use stepwell_base::stop::StopRequest;
 
 use super::Sources;
 use crate::compression::open_packed;
-use crate::{DataError, Input, Layout, Position, Share, Sharing};
+use crate::error::DataError;
+use crate::input::Input;
+use crate::layout::Layout;
+use crate::read_options::Position;
+use crate::share::{Share, Sharing};
 
 /// How the data of a run is split.
 #[derive(Clone, Debug)]

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{SourceOptions, Sources};
-use crate::{DataError, Input, is_stream};
+use crate::data_file::is_stream;
+use crate::error::DataError;
+use crate::input::Input;
 
 /// Returns an error if a stream would have to be counted, cached, or read several times.
 pub(super) fn check(options: &SourceOptions) -> Result<(), DataError> {
@@ -26,7 +28,7 @@ pub(super) fn check(options: &SourceOptions) -> Result<(), DataError> {
     if !eval_paths.is_empty() {
         return Ok(());
     }
-    if options.layout.as_deref().is_some_and(crate::Layout::splits) {
+    if options.layout.as_deref().is_some_and(crate::layout::Layout::splits) {
         return refused(format!(
             "data.eval_column and data from {name}, {ONCE}, where training and evaluation both \
              read it: name data.eval_paths, or write the data to a file"

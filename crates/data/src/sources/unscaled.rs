@@ -1,8 +1,10 @@
 //! Finds untransformed dense features with large values: a model may diverge on them.
 
 use super::Sources;
+use crate::data_file::is_stream;
+use crate::input::Input;
 use crate::layout::{Layout, Says, Transform};
-use crate::{Input, ReadOptions, is_stream};
+use crate::read_options::ReadOptions;
 
 /// Bytes of records to examine.
 const LOOKED_BYTES: usize = 256 << 10;

@@ -4,8 +4,11 @@
 //! consumer holds at most one chunk per stream, and knows the stream of the next chunk.
 
 use super::pass::Pass;
+use crate::block::Block;
+use crate::error::DataError;
+use crate::read_options::{Position, ReadOptions};
+use crate::reader::Source;
 use crate::share::{Follower, Walk};
-use crate::{Block, DataError, Position, ReadOptions, Source};
 
 /// Sources of a pass.
 pub(crate) struct Lanes {

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use stepwell_base::queue::{Events, bounded};
 
-use crate::ReadOptions;
+use crate::read_options::ReadOptions;
 
 pub(crate) use self::lanes::Lanes;
 pub use self::ordered::Ordered;

@@ -8,7 +8,7 @@ use stepwell_base::stage::{Progress, Stage};
 use super::ordered::Ordered;
 use super::pass::Parsed;
 use super::read::Raw;
-use crate::DataError;
+use crate::error::DataError;
 
 /// One of several parsing stages.
 pub struct ParseStage<P> {

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{Chunk, DataError, Input, Position, Share};
+use crate::chunk::Chunk;
+use crate::error::DataError;
+use crate::input::Input;
+use crate::read_options::Position;
+use crate::share::Share;
 
 /// One reading of a part of the data.
 #[derive(Clone, Debug)]

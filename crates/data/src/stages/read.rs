@@ -9,7 +9,10 @@ use super::lanes::Lanes;
 use super::ordered::Ordered;
 use super::pass::{Parsed, Pass, Passes};
 use super::record::Cached;
-use crate::{Block, DataError, Decoder, ReadOptions};
+use crate::block::Block;
+use crate::error::DataError;
+use crate::read_options::ReadOptions;
+use crate::reader::Decoder;
 
 /// A block to parse.
 #[derive(Debug)]

@@ -13,7 +13,10 @@ use std::sync::{Arc, OnceLock};
 use stepwell_base::queue::Events;
 
 use super::pass::Pass;
-use crate::{CacheWriter, Chunk, DataError, Input};
+use crate::chunk::Chunk;
+use crate::data_cache::CacheWriter;
+use crate::error::DataError;
+use crate::input::Input;
 
 /// The finished cache, or `None` if it was abandoned; unset until then.
 pub(super) type Cached = Arc<OnceLock<Option<Arc<Input>>>>;

@@ -34,8 +34,11 @@ use stepwell_base::{Key, Namespace};
 pub use options::{INTERACTIONS_MAX, SynthOptions};
 pub use zipf::Zipf;
 
+use crate::block::Block;
+use crate::chunk::Chunk;
+use crate::error::DataError;
 use crate::log1p::Log1p;
-use crate::{Block, Chunk, DataError, Schema};
+use crate::schema::Schema;
 use model::{Example, MISSING, Model};
 use options::ID_COLUMNS;
 

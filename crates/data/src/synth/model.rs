@@ -237,7 +237,7 @@ fn sigmoid(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log1p_of;
+    use crate::log1p::log1p_of;
     use std::collections::HashSet;
 
     #[test]

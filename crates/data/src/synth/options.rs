@@ -1,6 +1,7 @@
 //! Options of a built-in stream.
 
-use crate::{DataError, Schema};
+use crate::error::DataError;
+use crate::schema::Schema;
 
 /// Distinct ids of each id column in a real day of ad clicks, before scaling.
 const VOCABULARIES: [u64; ID_COLUMNS] = [

@@ -1,7 +1,8 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::{Block, parse_block};
+use crate::block::Block;
+use crate::parse::parse_block;
 
 fn small() -> SynthOptions {
     SynthOptions { seed: 7, examples: 5000, vocab_scale: 1.0, ..SynthOptions::default() }

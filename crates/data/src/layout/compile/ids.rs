@@ -2,8 +2,9 @@
 
 use stepwell_base::Namespace;
 
-use super::no_f32;
-use crate::layout::{IdRule, Ids, List, ListRule, Made, Values};
+use crate::layout::column::{IdRule, ListRule};
+use crate::layout::compiled::{Ids, Made};
+use crate::layout::values::{List, Values};
 use crate::moment::TimePart;
 
 /// Most ids of a list.
@@ -83,4 +84,9 @@ fn list_of(source: usize, rule: &ListRule, values: Values) -> Result<List, Strin
         return Err(format!("a list has {most} ids at most: give 1 to {LIST_MAX}"));
     }
     Ok(List { source, separator: separator.clone().into_bytes(), most: *most, values })
+}
+
+/// Error for a setting that isn't a finite `f32`.
+pub(super) fn no_f32(what: &str, number: f64) -> String {
+    format!("{what} is {number:?}, not a finite 32-bit number: give one from -3.4e38 to 3.4e38")
 }

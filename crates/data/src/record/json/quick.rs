@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::layout::Layout;
-use crate::record::Fields;
+use crate::record::fields::Fields;
 use crate::scan::{text_end, word_at};
 
 /// Names of a layout's sources, none of which needs escapes in JSON.

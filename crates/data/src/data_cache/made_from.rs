@@ -6,13 +6,14 @@ use std::path::Path;
 
 use stepwell_base::hash::Checksum;
 
-use super::layout::{NAME_BYTES, put, u32_at, u64_at};
+use crate::chunk::Chunk;
 use crate::data_file::DataFile;
-use crate::files::explain;
+use crate::error::DataError;
+use crate::from_path::name_of_file;
 use crate::layout::Layout;
+use crate::open_file::explain;
+use crate::packed::{NAME_BYTES, put, u32_at, u64_at};
 use crate::parse::RULES_NAME;
-use crate::path_columns::name_of_file;
-use crate::{Chunk, DataError};
 
 /// Most malformed lines that a cache records.
 pub const CACHE_MALFORMED_MAX: u64 = 1 << 17;

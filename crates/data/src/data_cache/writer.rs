@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::cache::{CacheAt, DataCache};
-use super::layout::ENTRY_BYTES;
-use super::origin::{CACHE_MALFORMED_MAX, Origin, SourceFile};
-use super::writer::{PackedOptions, PackedWriter};
+use super::made_from::{CACHE_MALFORMED_MAX, Origin, SourceFile};
+use crate::chunk::Chunk;
 use crate::compression::{is_plain, open_packed};
 use crate::data_file::length_of;
+use crate::error::DataError;
+use crate::files::Files;
 use crate::layout::Layout;
-use crate::{Chunk, DataError, Files, Position, Schema};
+use crate::packed::{ENTRY_BYTES, PackedOptions, PackedWriter};
+use crate::read_options::Position;
+use crate::schema::Schema;
 
 /// Most blocks if the number of lines is unknown: a table of 128 MiB, a file of 1 TB.
 const BLOCKS_MAX: u64 = 1 << 22;

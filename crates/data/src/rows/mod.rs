@@ -1,10 +1,14 @@
 //! Rows of a Parquet file, column by column.
 
+mod texts;
+
 use parquet::data_type::ByteArray;
 
-use super::texts::Segment;
+pub(crate) use self::texts::{Segment, Texts, broken};
 use crate::moment::{Form, Moment};
-use crate::texts::LIST_SEPARATOR;
+
+/// Separates the items of a list written as one text.
+pub(crate) const LIST_SEPARATOR: &[u8] = b"|";
 
 /// Integers up to this are exact as `f64`.
 const WHOLE_MAX: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
@@ -13,7 +17,7 @@ const WHOLE_MAX: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
     /// One per source of the layout.
-    pub(super) columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
 }
 
 impl Rows {
@@ -37,13 +41,13 @@ impl Rows {
 
 impl Column {
     /// A column with `text` in all `rows` rows.
-    pub(super) fn same(text: &[u8], rows: usize) -> Self {
+    pub(crate) fn same(text: &[u8], rows: usize) -> Self {
         let values = Values::Same(text.to_vec(), rows);
         Self { values, of_rows: OfRows::Each, lacking: Vec::new() }
     }
 
     /// Whether the column has `rows` rows and the values that they refer to: damaged files may not.
-    pub(super) fn is_whole(&self, rows: usize) -> bool {
+    pub(crate) fn is_whole(&self, rows: usize) -> bool {
         let (of, values) = match &self.of_rows {
             OfRows::Each => (self.values.len(), self.values.len()),
             OfRows::Some(there) => (there.len(), there.iter().filter(|there| **there).count()),
@@ -53,7 +57,7 @@ impl Column {
     }
 
     /// Whether the list of a row has a null item, which isn't among the values.
-    pub(super) fn lacks_item(&self, row: usize) -> bool {
+    pub(crate) fn lacks_item(&self, row: usize) -> bool {
         // Rows of a block fit 32 bits.
         self.lacking.binary_search(&(row as u32)).is_ok()
     }
@@ -103,16 +107,16 @@ impl Column {
 
 /// Values of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Column {
-    pub(super) values: Values,
-    pub(super) of_rows: OfRows,
+pub(crate) struct Column {
+    pub(crate) values: Values,
+    pub(crate) of_rows: OfRows,
     /// Rows with a null item, if rows are lists. // ascending
-    pub(super) lacking: Vec<u32>,
+    pub(crate) lacking: Vec<u32>,
 }
 
 /// How values are assigned to rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum OfRows {
+pub(crate) enum OfRows {
     /// One value per row.
     Each,
     /// One value per row that is true, none for the others.
@@ -123,7 +127,7 @@ pub(super) enum OfRows {
 
 /// Values, without nulls.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Values {
+pub(crate) enum Values {
     Bool(Vec<bool>),
     Int(Vec<i64>),
     Unsigned(Vec<u64>),
@@ -142,7 +146,7 @@ pub(super) enum Values {
 
 /// One value.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Bool(bool),
     Int(i64),
     Unsigned(u64),
@@ -171,7 +175,7 @@ impl Values {
         }
     }
 
-    pub(super) fn get(&self, at: usize) -> Value<'_> {
+    pub(crate) fn get(&self, at: usize) -> Value<'_> {
         match self {
             Self::Bool(values) => Value::Bool(values[at]),
             Self::Int(values) => Value::Int(values[at]),
@@ -203,7 +207,7 @@ fn text_of(segments: &[Segment], at: usize) -> &[u8] {
 
 /// Buffers for formatting a number.
 #[derive(Default)]
-pub(super) struct Spelled {
+pub(crate) struct Spelled {
     number: zmij::Buffer,
     text: String,
 }
@@ -211,7 +215,7 @@ pub(super) struct Spelled {
 impl Value<'_> {
     /// Text of the value. A whole number has only its digits, even if it is stored as a float, as
     /// some writers do with integer columns that have nulls.
-    pub(super) fn spell<'s>(&'s self, room: &'s mut Spelled) -> &'s [u8] {
+    pub(crate) fn spell<'s>(&'s self, room: &'s mut Spelled) -> &'s [u8] {
         use std::fmt::Write as _;
         let whole = match *self {
             Self::Text(text) => return text,
@@ -238,7 +242,7 @@ impl Value<'_> {
 
     /// Whether the value equals one of `texts`. A whole number that is stored as a float also
     /// matches with `.0`, as a CSV file may spell it.
-    pub(super) fn is_any_of<T: AsRef<[u8]>>(&self, texts: &[T], room: &mut Spelled) -> bool {
+    pub(crate) fn is_any_of<T: AsRef<[u8]>>(&self, texts: &[T], room: &mut Spelled) -> bool {
         let is_one = |text: &[u8]| texts.iter().any(|known| known.as_ref() == text);
         if texts.is_empty() || is_one(self.spell(room)) {
             return !texts.is_empty();
@@ -251,7 +255,7 @@ impl Value<'_> {
     }
 
     /// The nearest `f32`, as parsed from the value's text; `None` if it isn't a finite number.
-    pub(super) fn number(&self) -> Option<f32> {
+    pub(crate) fn number(&self) -> Option<f32> {
         let number = match *self {
             Self::Bool(_) | Self::Moment(..) | Self::Uuid(_) => return None,
             Self::Int(value) => value as f32,
@@ -268,7 +272,7 @@ impl Value<'_> {
     }
 
     /// Like [`Self::number`], but a date or time counts as its seconds.
-    pub(super) fn amount(&self) -> Option<f32> {
+    pub(crate) fn amount(&self) -> Option<f32> {
         match *self {
             Self::Moment(_, moment) => Some(moment.number()),
             Self::Text(text) => crate::number::amount(text),

@@ -15,17 +15,19 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::layout::Head;
-use super::origin::Origin;
-use super::{HEAD_BYTES, PackedFile, PackedReader, SourceFile, decode, is_packed};
+use super::made_from::{Origin, OriginFile, SourceFile};
 use crate::block::Block;
+use crate::chunk::Chunk;
 use crate::compression::open_packed;
 use crate::data_file::DataFile;
-use crate::error::MEND_CACHE;
-use crate::files::explain;
+use crate::error::{DataError, MEND_CACHE};
+use crate::files::Files;
 use crate::layout::Layout;
+use crate::open_file::explain;
+use crate::packed::{HEAD_BYTES, Head, PackedFile, PackedReader, decode, is_packed};
+use crate::read_options::{Position, ReadOptions};
+use crate::schema::Schema;
 use crate::share::Follower;
-use crate::{Chunk, DataError, Files, Position, ReadOptions, Schema};
 
 /// Result of looking for a cache.
 #[derive(Debug)]
@@ -228,7 +230,7 @@ fn file_damaged(path: &Path, place: &str, why: String) -> DataError {
 fn differs(origin: &Origin, sources: &[SourceFile]) -> Option<String> {
     let (was, is) = (origin.files.len(), sources.len());
     let pairs = sources.iter().zip(&origin.files);
-    let differ = |(now, was): (&SourceFile, &super::origin::OriginFile)| now.differs(&was.source);
+    let differ = |(now, was): (&SourceFile, &OriginFile)| now.differs(&was.source);
     pairs
         .map(differ)
         .find(Option::is_some)
