@@ -5,8 +5,8 @@ use std::sync::Arc;
 use memchr::memchr_iter;
 
 use crate::head::Head;
+use crate::pass_share::Lines;
 use crate::rows::Rows;
-use crate::share::Lines;
 
 /// Whole lines of a text file, examples of a packed file, rows of a Parquet file, or a range of the
 /// built-in stream.

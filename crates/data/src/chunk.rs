@@ -63,7 +63,7 @@ pub struct Chunk {
     pub lines: Vec<u32>,
     /// Lines of the chunk before each malformed line. // ascending
     pub malformed: Vec<u32>,
-    /// Reasons for the first [`REASONS_MAX`] malformed lines.
+    /// Reasons for the first [`crate::REASONS_MAX`] malformed lines.
     pub reasons: Vec<Malformed>,
 }
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use memchr::{memchr_iter, memrchr};
 use stepwell_base::stop::StopRequest;
 
-use crate::begin::{Begun, begin, without_blank_end};
 use crate::compression::{Content, broken};
 use crate::error::DataError;
 use crate::file_reader::open_as;
 use crate::files::Files;
+use crate::first_line::{Begun, begin, without_blank_end};
 use crate::layout::Layout;
 use crate::lines::too_long;
 use crate::read_options::BLOCK_BYTES;

@@ -5,11 +5,11 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::begin::{Begun, begin};
 use crate::block::Block;
 use crate::columnar::ColumnFileReader;
 use crate::compression::{Content, open, open_packed};
 use crate::files::Files;
+use crate::first_line::{Begun, begin};
 use crate::from_path::FromPath;
 use crate::head::Kind;
 use crate::layout::{Format, Layout};
@@ -17,8 +17,8 @@ use crate::lines::LineReader;
 use crate::packed::PackedReader;
 
 use crate::error::DataError;
+use crate::pass_share::Follower;
 use crate::read_options::ReadOptions;
-use crate::share::Follower;
 
 /// Reads files in order.
 #[derive(Debug)]

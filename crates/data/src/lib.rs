@@ -20,13 +20,13 @@ mod head;
 mod read_options;
 mod rows;
 
-mod begin;
 mod columnar;
 mod compression;
 mod data_cache;
 mod data_file;
 mod file_notes;
 mod files;
+mod first_line;
 mod from_path;
 mod lines;
 mod natural_order;
@@ -37,29 +37,29 @@ mod publish;
 mod resolve;
 
 mod count;
-mod ends;
+mod field_ends;
 mod file_reader;
 mod fingerprint;
 
 mod log1p;
 mod moment;
 mod number;
-mod parse;
+mod parse_lines;
 mod record;
-mod scan;
+mod short_fields;
 
 pub mod synth;
 
 mod guess;
 mod idx;
 mod input;
+mod pass_share;
 mod reader;
-mod share;
 
+mod record_texts;
 mod sources;
 mod stages;
 mod statistics;
-mod texts;
 
 pub use block::{Block, Seal};
 pub use chunk::{Chunk, Malformed};
@@ -87,15 +87,16 @@ pub use log1p::{log1p_of, log1p_of_number};
 pub use moment::TimePart;
 pub use open_file::read_text;
 pub use packed::{PackedOptions, PackedWriter};
-pub use parse::parse_block;
+pub use parse_lines::parse_block;
+pub use pass_share::{Lines, PartOf, Share, Sharing, Walk};
 pub use publish::publish;
 pub use read_options::{BLOCK_BYTES, Position, ReadOptions};
 pub use reader::{Decoder, Reader, Skips, Source};
 pub use record::UNLABELLED;
+pub use record_texts::Texts;
 pub use resolve::resolve;
 pub use rows::Rows;
 pub use schema::{Labels, REASONS_MAX, Schema};
-pub use share::{Lines, PartOf, Share, Sharing, Walk};
 pub use sources::{NameNotes, Purposes, ReadFrom, SourceOptions, Sources, names_notes};
 pub use stages::{
     BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,
@@ -103,4 +104,3 @@ pub use stages::{
 };
 pub use statistics::{STATISTICS_RECORDS, Statistics, statistics};
 pub use synth::{Synth, SynthOptions, Zipf};
-pub use texts::Texts;

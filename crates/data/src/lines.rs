@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 use memchr::{memchr_iter, memrchr};
 
-use crate::begin::{Begun, begin, without_blank_end};
 use crate::block::{Block, lines_in};
 use crate::compression::broken;
 use crate::error::DataError;
+use crate::first_line::{Begun, begin, without_blank_end};
 use crate::head::Head;
 use crate::layout::Layout;
 use crate::packed::{HEAD_BYTES, is_packed};

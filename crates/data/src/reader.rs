@@ -31,11 +31,11 @@ use crate::error::{DataError, MEND_PACKED};
 use crate::file_reader::FileReader;
 use crate::input::Input;
 use crate::layout::Layout;
-use crate::parse::parse_block;
+use crate::parse_lines::parse_block;
+use crate::pass_share::Follower;
 use crate::read_options::ReadOptions;
 use crate::record::parse_records;
 use crate::schema::Schema;
-use crate::share::Follower;
 use crate::synth::{BLOCK_EXAMPLES, Synth};
 use crate::{columnar, packed};
 

@@ -3,10 +3,10 @@
 mod named;
 mod sync;
 
+use crate::all_settings::SETTINGS;
 use crate::check::{MINI_BATCHES_KNOWN_MAX, Outcome};
 use crate::config::{Config, ExchangeKind, RowsConfig};
 use crate::setting::Setting;
-use crate::table::SETTINGS;
 
 /// Most malformed lines of a pass whose data is cached: half of what a cache remembers, as training
 /// and evaluation may be two parts.

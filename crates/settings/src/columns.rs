@@ -6,7 +6,7 @@ use stepwell_nn::Loss;
 use crate::check::{self, Outcome};
 use crate::config::{ColumnConfig, ColumnType, MissingKind, TransformKind, expanded};
 use crate::setting::{Kept, Setting, setting};
-use crate::typed::Typed;
+use crate::setting_types::Typed;
 
 /// All settings of columns, in the order of the documentation and of digests of jobs.
 pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[

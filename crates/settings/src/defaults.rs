@@ -8,6 +8,7 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
 
+use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
@@ -15,8 +16,7 @@ use crate::config::{
     OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, RowsConfig,
     RowsKind, SyncConfig, SynthConfig, TableConfig, TierConfig, TrainConfig, TransformKind,
 };
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
-use crate::table::SETTINGS;
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// All settings with the defaults of the table.
 impl Default for Config {

@@ -5,9 +5,9 @@ use stepwell_engine::Lookup;
 
 use crate::check;
 use crate::config::{Config, DensePlace};
-use crate::idle;
+use crate::no_effect;
 use crate::setting::{Kept, Setting, setting};
-use crate::typed::Typed;
+use crate::setting_types::Typed;
 
 /// Which devices have rows.
 pub(crate) const DEVICE: Setting = setting!(
@@ -27,7 +27,7 @@ pub(crate) const HBM: Setting = setting!(
      are at most half of the rows there"
 )
 .default_name("nine tenths of its free memory")
-.idle(idle::on_the_host);
+.idle(no_effect::on_the_host);
 
 /// How a step finds rows on a device.
 pub(crate) const LOOKUP: Setting = setting!(
@@ -37,7 +37,7 @@ pub(crate) const LOOKUP: Setting = setting!(
     "slots or table: how a step finds its rows on a device, by slot number or by key in a hash \
      table there, which takes 24 bytes of the device per row"
 )
-.idle(idle::on_the_host);
+.idle(no_effect::on_the_host);
 
 /// Number of mini-batches that count uses of rows.
 pub(crate) const WARM_UP: Setting = setting!(
@@ -48,7 +48,7 @@ pub(crate) const WARM_UP: Setting = setting!(
      place = device; until then all of their rows stay on the host"
 )
 .check(|config| check::positive(config.tiers.warm_up as u64))
-.idle(idle::without_tables_on_devices);
+.idle(no_effect::without_tables_on_devices);
 
 /// Where the dense part runs.
 pub(crate) const DENSE: Setting = setting!(

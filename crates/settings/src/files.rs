@@ -3,9 +3,9 @@
 use stepwell_data::Format;
 
 use crate::config::{Config, PresetKind};
-use crate::idle;
+use crate::no_effect;
 use crate::setting::{Kept, Setting, setting};
-use crate::typed::Typed;
+use crate::setting_types::Typed;
 
 /// Columns of a well-known data set.
 pub(crate) const PRESET: Setting = setting!(
@@ -14,7 +14,7 @@ pub(crate) const PRESET: Setting = setting!(
     BeyondDefault,
     "criteo, adult, avazu or movielens: columns of a well-known data set"
 )
-.idle(idle::with_columns);
+.idle(no_effect::with_columns);
 
 /// Format of the files.
 pub(crate) const FORMAT: Setting = setting!(
@@ -23,7 +23,7 @@ pub(crate) const FORMAT: Setting = setting!(
     Resumed,
     "auto (guessed from each file), csv, tsv, libsvm, jsonl or parquet"
 )
-.idle(idle::in_plain_columns);
+.idle(no_effect::in_plain_columns);
 
 /// Whether the first line names the columns.
 pub(crate) const HEADER: Setting = setting!(
@@ -33,7 +33,7 @@ pub(crate) const HEADER: Setting = setting!(
     "whether the first line of delimited text names the columns: true or false (empty: true if it \
      has their names)"
 )
-.idle(idle::in_plain_columns);
+.idle(no_effect::in_plain_columns);
 
 /// Separator of fields.
 pub(crate) const SEPARATOR: Setting = setting!(
@@ -42,7 +42,7 @@ pub(crate) const SEPARATOR: Setting = setting!(
     Resumed,
     "separator of fields in delimited text, such as ; or tab (empty: guessed from the file)"
 )
-.idle(idle::in_plain_columns);
+.idle(no_effect::in_plain_columns);
 
 /// Whether spaces around fields are removed.
 pub(crate) const TRIM: Setting = setting!(
@@ -76,7 +76,7 @@ pub(crate) const EVAL_COLUMN: Setting = setting!(
     "column that selects the examples for evaluation, instead of the tail: those with \
      data.eval_values, or the share data.eval_fraction of its values by their hash (empty: none)"
 )
-.idle(idle::with_eval_paths);
+.idle(no_effect::with_eval_paths);
 
 /// Its values for evaluation.
 pub(crate) const EVAL_VALUES: Setting = setting!(
@@ -85,7 +85,7 @@ pub(crate) const EVAL_VALUES: Setting = setting!(
     BeyondDefault,
     "values of data.eval_column for evaluation (empty: a share of all)"
 )
-.idle(idle::without_eval_column);
+.idle(no_effect::without_eval_column);
 
 /// Least of its values for evaluation.
 pub(crate) const EVAL_FROM: Setting = setting!(
@@ -95,4 +95,4 @@ pub(crate) const EVAL_FROM: Setting = setting!(
     "a date, a time or a number: values of data.eval_column from it on are for evaluation (empty: \
      data.eval_values, or a share of all)"
 )
-.idle(idle::without_eval_column);
+.idle(no_effect::without_eval_column);

@@ -1,11 +1,11 @@
 //! Notes on settings that have no effect in a run.
 
+use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, PlaceKind};
-use crate::idle;
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
+use crate::no_effect;
 use crate::setting::Setting;
-use crate::table::SETTINGS;
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// Notes on the settings `chosen` by key that have no effect in a run of `config`.
 pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
@@ -44,6 +44,6 @@ fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
     });
     // Of all places, only this one needs devices.
     let on_devices = config.tables.iter().filter(|table| table.place == PlaceKind::Device);
-    let places = on_devices.map(|table| (table.key("place"), idle::on_the_host(config)));
+    let places = on_devices.map(|table| (table.key("place"), no_effect::on_the_host(config)));
     tables.chain(features).chain(columns).chain(places).collect()
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::all_settings::SETTINGS;
+use crate::as_given::Given;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig};
-use crate::find::{look_up, numbered};
-use crate::given::Given;
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
-use crate::table::SETTINGS;
+use crate::look_up::{look_up, numbered};
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// Key of the names of all named tables, in their order; missing if there are none.
 const TABLES: &str = "tables";

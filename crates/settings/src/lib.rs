@@ -12,32 +12,34 @@
 
 #![forbid(unsafe_code)]
 
+mod all_settings;
+mod as_given;
 mod check;
 mod check_all;
 mod columns;
 mod config;
 mod defaults;
 mod devices;
+mod docs_page;
 mod files;
-mod find;
-mod given;
-mod idle;
 mod idle_notes;
 mod json;
-mod kept;
-mod named;
+mod look_up;
+mod model_settings;
+mod no_effect;
 mod optimizer;
-mod page;
 mod setting;
+mod setting_types;
 mod sync;
-mod table;
+mod table_settings;
 mod tiers;
 mod toml;
-mod typed;
 
 #[cfg(test)]
 mod tests;
 
+pub use all_settings::SETTINGS;
+pub use as_given::Given;
 pub use columns::COLUMN_SETTINGS;
 pub use config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
@@ -46,14 +48,12 @@ pub use config::{
     RanksConfig, RowsConfig, RowsKind, SyncConfig, SynthConfig, TableConfig, TableRules,
     TierConfig, TrainConfig, TransformKind, expanded,
 };
-pub use find::{Found, find, look_up};
-pub use given::Given;
+pub use docs_page::{default_text, page};
 pub use idle_notes::idle_notes;
 pub use json::{from_json, to_json};
-pub use kept::{model_settings, resumed_settings, unnamed_text};
-pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};
-pub use page::{default_text, page};
+pub use look_up::{Found, find, look_up};
+pub use model_settings::{model_settings, resumed_settings, unnamed_text};
 pub use setting::{Kept, Setting};
-pub use table::SETTINGS;
+pub use setting_types::{as_given, read_model, removed_value};
+pub use table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 pub use toml::{column_to_toml, to_toml};
-pub use typed::{as_given, read_model, removed_value};

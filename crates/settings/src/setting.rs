@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::as_given::Given;
 use crate::config::Config;
-use crate::given::Given;
-use crate::idle::Idle;
+use crate::no_effect::Idle;
 
 /// Whether a setting affects the bits of the model, so that a resumed run must keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,15 +63,15 @@ macro_rules! setting {
             help: $help,
             kept: Kept::$kept,
             default_name: None,
-            what: || crate::typed::what(&|part: &$part| &part.$($field).+),
-            names: || crate::typed::names(&|part: &$part| &part.$($field).+),
+            what: || crate::setting_types::what(&|part: &$part| &part.$($field).+),
+            names: || crate::setting_types::names(&|part: &$part| &part.$($field).+),
             begin: |part| part.$($field).+ = $default,
             read: |part, given| Typed::read(given).map(|value| part.$($field).+ = value),
             show: |part| part.$($field).+.show(),
             text: |part| part.$($field).+.text(),
             check: |_| Ok(()),
-            idle: crate::idle::never,
-            idle_run: crate::idle::never,
+            idle: crate::no_effect::never,
+            idle_run: crate::no_effect::never,
         }
     };
 }

@@ -5,7 +5,7 @@ use stepwell_sync::Kind;
 use crate::check;
 use crate::config::{Config, DenseKind, RowsKind};
 use crate::setting::{Kept, Setting, setting};
-use crate::typed::Typed;
+use crate::setting_types::Typed;
 
 /// Most steps whose updates rows may miss, and most updates of a gradient's age.
 const STEPS_MAX: u64 = 1024;

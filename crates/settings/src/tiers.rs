@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::setting::{Kept, Setting, setting};
-use crate::typed::Typed;
+use crate::setting_types::Typed;
 
 /// Limit on the memory of the whole run.
 pub(crate) const MEMORY: Setting = setting!(

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
+use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config};
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
-use crate::table::SETTINGS;
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// A settings file with all settings of `config`, each below its help as a comment. A setting
 /// without a value is commented out, or left out for tables, features and columns.

@@ -13,7 +13,7 @@ use crate::chunk::Chunk;
 use crate::layout::{Dense, Ids, Layout, Made, Says, Split, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::moment::TimePart;
-use crate::parse::refuse;
+use crate::parse_lines::refuse;
 use crate::record::{CROSSED, Why, explain};
 use crate::rows::{Column, OfRows, Rows, Spelled, Value, Values};
 

@@ -8,8 +8,8 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
 
-use super::guard::guarded;
-use super::meaning::Meaning;
+use super::logical_types::Meaning;
+use super::panics::guarded;
 use crate::data_file::DataFile;
 use crate::error::DataError;
 use crate::from_path::FromPath;

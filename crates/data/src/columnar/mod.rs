@@ -2,7 +2,7 @@
 //!
 //! The library decodes pages. One thread reads the same number of rows of every column in use, and
 //! any number of threads turn them into examples, column by column. An id is made from the text
-//! that CSV would have for its value (`meaning.rs`, `rows`), so the same rows as text give the
+//! that CSV would have for its value (`logical_types.rs`, `rows`), so the same rows as text give the
 //! same examples.
 //!
 //! Failure: an unusable value makes its row malformed, like a line. A file that the library can't
@@ -15,11 +15,11 @@ mod bags;
 mod data;
 mod emit;
 mod file;
-mod guard;
 mod hybrid;
 mod labels;
 mod lists;
-mod meaning;
+mod logical_types;
+mod panics;
 mod reader;
 mod texts;
 mod walk;

@@ -6,17 +6,17 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::FileReader;
 
 use super::file::{ColumnFile, Place};
-use super::guard::guarded;
-use super::meaning::Meaning;
+use super::logical_types::Meaning;
+use super::panics::guarded;
 use super::texts::TextReader;
 use crate::block::Block;
 use crate::error::DataError;
 use crate::from_path::FromPath;
 use crate::layout::Layout;
 use crate::open_file::Unreadable;
+use crate::pass_share::Follower;
 use crate::read_options::ReadOptions;
 use crate::rows::{Column, OfRows, Rows, Values};
-use crate::share::Follower;
 
 /// Bytes of a value in memory, without its text.
 const VALUE_BYTES: usize = 40;

@@ -25,9 +25,9 @@ use crate::files::Files;
 use crate::layout::Layout;
 use crate::open_file::explain;
 use crate::packed::{HEAD_BYTES, Head, PackedFile, PackedReader, decode, is_packed};
+use crate::pass_share::Follower;
 use crate::read_options::{Position, ReadOptions};
 use crate::schema::Schema;
-use crate::share::Follower;
 
 /// Result of looking for a cache.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::from_path::name_of_file;
 use crate::layout::Layout;
 use crate::open_file::explain;
 use crate::packed::{NAME_BYTES, put, u32_at, u64_at};
-use crate::parse::RULES_NAME;
+use crate::parse_lines::RULES_NAME;
 
 /// Most malformed lines that a cache records.
 pub const CACHE_MALFORMED_MAX: u64 = 1 << 17;

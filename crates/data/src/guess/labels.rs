@@ -1,6 +1,6 @@
 //! Guesses which column is the label, and which of its texts mean 1.
 
-use super::seen::Seen;
+use super::value_statistics::Seen;
 
 /// Common names of labels, likeliest first.
 const LABELS: [&str; 12] = [

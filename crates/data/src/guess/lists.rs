@@ -1,7 +1,7 @@
 //! Recognizes lists of ids in text, and how to split them.
 
 use super::guessed::Guessed;
-use super::seen::MISSING;
+use super::value_statistics::MISSING;
 use crate::layout::each_item;
 use crate::number::number;
 

@@ -3,13 +3,13 @@
 //! The guess uses names, the form of values and their number; users may need to correct it.
 //! Statistics of numbers cover only the records examined.
 
+mod column_kind;
 mod guessed;
 mod labels;
 mod lists;
-mod look;
 mod path;
 mod sample;
-mod seen;
+mod value_statistics;
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub fn guess(path: &Path) -> Result<Guess, DataError> {
         let why = "has no records".to_owned();
         return Err(DataError::Path { path: path.to_owned(), why });
     }
-    let mut guess = look::look(&sample);
+    let mut guess = column_kind::look(&sample);
     for column in path_columns(path) {
         let of_path = path::guessed(&column);
         match guess.columns.iter_mut().find(|of_file| of_file.name == of_path.name) {

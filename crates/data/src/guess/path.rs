@@ -1,9 +1,9 @@
 //! Guesses the kind of columns in the path of a file.
 
+use super::column_kind::kind_of;
 use super::guessed::GuessedColumn;
-use super::look::kind_of;
 use super::sample::Sample;
-use super::seen::see;
+use super::value_statistics::see;
 use crate::head::Kind;
 use crate::path_columns::PathColumn;
 

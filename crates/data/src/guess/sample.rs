@@ -9,17 +9,17 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value};
 
-use crate::begin::{UTF16, is_utf16};
 use crate::block::Block;
 use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
 use crate::error::DataError;
+use crate::first_line::{UTF16, is_utf16};
 use crate::head::Kind;
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
+use crate::pass_share::Follower;
 use crate::path_columns::path_columns;
 use crate::read_options::ReadOptions;
 use crate::record::{fields_of_line, kind_by_looks, name_of, why_no_object, without_comment};
-use crate::share::Follower;
 
 /// Most bytes of text to examine.
 const SAMPLE_BYTES: u64 = 8 << 20;

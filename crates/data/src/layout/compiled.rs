@@ -5,8 +5,8 @@ use std::path::Path;
 use stepwell_base::{Key, Namespace};
 
 use super::column::{Column, ColumnKind, DenseRule, LabelRule};
+use super::evaluation_split::Split;
 use super::options::{Format, LayoutOptions};
-use super::split::Split;
 use super::values::{List, Values};
 use crate::cut_list;
 use crate::moment::TimePart;

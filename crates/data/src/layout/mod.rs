@@ -23,23 +23,23 @@
 mod column;
 mod compile;
 mod compiled;
+mod derived;
+mod evaluation_split;
 mod list;
 mod names;
+mod names_of_rules;
 mod options;
-mod others;
-mod rules;
-mod split;
 mod values;
 
 pub use self::column::{Column, ColumnKind, DenseRule, IdRule, LabelRule, ListRule, Transform};
 pub(crate) use self::compile::transformed;
 pub use self::compiled::Layout;
 pub(crate) use self::compiled::{Dense, Ids, Label, LabelSays, Made, Says};
+pub(crate) use self::evaluation_split::Split;
+pub use self::evaluation_split::{Part, SplitBy, SplitRule};
 pub(crate) use self::list::{Nested, each_item};
 pub(crate) use self::names::{Named, find_names, is_misspelt, listed, nearest, other_case_note};
 pub use self::options::{Format, LayoutOptions, may_separate};
-pub(crate) use self::split::Split;
-pub use self::split::{Part, SplitBy, SplitRule};
 pub use self::values::ValuesRule;
 pub(crate) use self::values::{List, Values, split_item, value_of};
 use crate::error::DataError;

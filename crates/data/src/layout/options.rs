@@ -1,6 +1,6 @@
 //! How to read files, independent of columns.
 
-use super::split::SplitRule;
+use super::evaluation_split::SplitRule;
 
 /// Format of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use super::PackedFile;
 use super::file::Table;
 use crate::block::Block;
 use crate::error::DataError;
+use crate::pass_share::Follower;
 use crate::read_options::ReadOptions;
-use crate::share::Follower;
 
 /// Reads the blocks of one file.
 #[derive(Debug)]

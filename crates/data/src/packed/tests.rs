@@ -15,7 +15,7 @@ use crate::block::{Block, Seal};
 use crate::chunk::Chunk;
 use crate::error::DataError;
 use crate::input::Input;
-use crate::parse::parse_block;
+use crate::parse_lines::parse_block;
 use crate::read_options::ReadOptions;
 use crate::reader::Reader;
 use crate::schema::Schema;

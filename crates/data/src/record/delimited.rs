@@ -8,10 +8,10 @@ use memchr::memchr;
 
 use super::fault::Fault;
 use super::fields::Fields;
-use crate::ends::Ends;
+use crate::field_ends::Ends;
 use crate::head::{Head, Kind};
 use crate::layout::Layout;
-use crate::scan::Separators;
+use crate::short_fields::Separators;
 
 /// Whether fields of `body` can be used as they are: no quotes, no trimming, no missing texts. Most
 /// texts are like that, and faster to read.

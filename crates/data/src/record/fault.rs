@@ -2,7 +2,7 @@
 
 use crate::layout::Layout;
 use crate::number::why_no_number;
-use crate::parse::quoted;
+use crate::parse_lines::quoted;
 use crate::path_columns::RENAME;
 
 /// Why a line isn't an example.

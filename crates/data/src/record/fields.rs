@@ -1,6 +1,6 @@
 //! Values of one record, as ranges of its text.
 
-use crate::scan::{SHORT_DIGITS, short_number, word_at};
+use crate::short_fields::{SHORT_DIGITS, short_number, word_at};
 
 /// Values of a layout's sources in one record.
 #[derive(Debug)]

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Failure: malformed lines never stop parsing. The chunk lists them, as for plain lines
-//! (`parse.rs`). Any bytes are safe.
+//! (`parse_lines.rs`). Any bytes are safe.
 
 mod delimited;
 mod emit;
@@ -30,10 +30,10 @@ use memchr::{memchr, memrchr};
 use self::json::Names;
 use crate::block::Block;
 use crate::chunk::Chunk;
-use crate::ends::Ends;
+use crate::field_ends::Ends;
 use crate::head::{Head, Kind};
 use crate::layout::Layout;
-use crate::parse::{UNENDED, line_at, refuse};
+use crate::parse_lines::{UNENDED, line_at, refuse};
 use crate::schema::Schema;
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};

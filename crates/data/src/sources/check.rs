@@ -21,9 +21,9 @@ use crate::block::Block;
 use crate::chunk::Chunk;
 use crate::error::DataError;
 use crate::input::Input;
+use crate::pass_share::Share;
 use crate::read_options::ReadOptions;
 use crate::reader::{Decoder, Skips};
-use crate::share::Share;
 use crate::stages::{Lanes, Pass};
 
 /// Most blocks parsed at once: no more can be read while one is parsed.

@@ -4,17 +4,17 @@
 
 use std::path::Path;
 
-use crate::begin::begin;
 use crate::block::Block;
 use crate::compression::{Content, open};
 use crate::error::DataError;
 use crate::file_reader::FileReader;
 use crate::files::Files;
+use crate::first_line::begin;
 use crate::head::Kind;
 use crate::layout::{Layout, is_misspelt, nearest, other_case_note};
+use crate::pass_share::Follower;
 use crate::read_options::ReadOptions;
 use crate::record::{Fields, fields_of, keys_of};
-use crate::share::Follower;
 
 /// Bytes of records to examine.
 const LOOKED_BYTES: usize = 256 << 10;

@@ -9,8 +9,8 @@ use crate::compression::open_packed;
 use crate::error::DataError;
 use crate::input::Input;
 use crate::layout::Layout;
+use crate::pass_share::{Share, Sharing};
 use crate::read_options::Position;
-use crate::share::{Share, Sharing};
 
 /// How the data of a run is split.
 #[derive(Clone, Debug)]

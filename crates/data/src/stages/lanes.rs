@@ -6,9 +6,9 @@
 use super::pass::Pass;
 use crate::block::Block;
 use crate::error::DataError;
+use crate::pass_share::{Follower, Walk};
 use crate::read_options::{Position, ReadOptions};
 use crate::reader::Source;
-use crate::share::{Follower, Walk};
 
 /// Sources of a pass.
 pub(crate) struct Lanes {

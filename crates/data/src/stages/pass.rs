@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::chunk::Chunk;
 use crate::error::DataError;
 use crate::input::Input;
+use crate::pass_share::Share;
 use crate::read_options::Position;
-use crate::share::Share;
 
 /// One reading of a part of the data.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::block::Block;
-use crate::parse::parse_block;
+use crate::parse_lines::parse_block;
 
 fn small() -> SynthOptions {
     SynthOptions { seed: 7, examples: 5000, vocab_scale: 1.0, ..SynthOptions::default() }

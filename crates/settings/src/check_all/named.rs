@@ -8,7 +8,7 @@ use crate::columns::COLUMN_SETTINGS;
 use crate::config::{
     ColumnConfig, Config, EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name,
 };
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 impl Config {
     pub(super) fn check_named(&self) -> Outcome {

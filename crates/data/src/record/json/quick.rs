@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::layout::Layout;
 use crate::record::fields::Fields;
-use crate::scan::{text_end, word_at};
+use crate::short_fields::{text_end, word_at};
 
 /// Names of a layout's sources, none of which needs escapes in JSON.
 pub(crate) struct Names {
@@ -200,7 +200,7 @@ fn digits_end(body: &[u8], at: usize) -> usize {
     loop {
         // Eight digits may be followed by more.
         let word = word_at(body, end);
-        let digits = crate::scan::digits_before(word);
+        let digits = crate::short_fields::digits_before(word);
         end += digits;
         if digits < 8 {
             return end;

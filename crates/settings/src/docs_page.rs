@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
+use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::{Kept, Setting};
-use crate::table::SETTINGS;
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 const HEAD: &str = "\
 # Settings

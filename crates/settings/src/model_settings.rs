@@ -1,10 +1,10 @@
 //! The settings that a model depends on, in the order in which digests of jobs cover them.
 
+use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::{Kept, Setting};
-use crate::table::SETTINGS;
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// Keys that are at the end of the list instead of their place in the table. Digests of the list
 /// identify jobs, so it must stay as it was when their checkpoints were written.

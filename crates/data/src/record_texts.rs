@@ -8,10 +8,10 @@ use crate::file_reader::FileReader;
 use crate::files::Files;
 use crate::head::Kind;
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions, nearest};
+use crate::pass_share::Follower;
 use crate::read_options::ReadOptions;
 use crate::record::{Fields, Found, fields_of, keys_of};
 use crate::rows::LIST_SEPARATOR;
-use crate::share::Follower;
 
 /// Reads some columns of files, in order.
 #[derive(Debug)]

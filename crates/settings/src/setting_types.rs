@@ -12,11 +12,11 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
 
+use crate::as_given::Given;
 use crate::config::{
     BestKind, ColumnType, DenseKind, DensePlace, ExchangeKind, MissingKind, ModelKind,
     OptimizerKind, PlaceKind, PresetKind, RowsKind, TransformKind,
 };
-use crate::given::Given;
 
 /// A type that a setting may have.
 pub(crate) trait Typed: Sized {

@@ -28,8 +28,8 @@ use crate::block::Block;
 use crate::chunk::{Chunk, Malformed};
 use crate::log1p::{Log1p, log1p_of_number};
 use crate::number::{number, share_of_number, why_no_number};
-use crate::scan::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
 use crate::schema::{REASONS_MAX, Schema};
+use crate::short_fields::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
 
 /// Name of the rules that turn a line into an example; different rules need a different name.
 pub(crate) const RULES_NAME: &str = "label from 0 to 1, numbers of 32 bits, ids, between tabs";

@@ -10,9 +10,9 @@ use crate::check::{self, right};
 use crate::config::{
     EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name, expanded, ranges,
 };
-use crate::idle;
+use crate::no_effect;
 use crate::setting::{Kept, Setting, setting};
-use crate::typed::Typed;
+use crate::setting_types::Typed;
 
 /// All settings of a named table, in the order of the documentation and of digests of jobs.
 pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
@@ -24,7 +24,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
     )
     .default_name("`model.dim`")
     .check(|table| given(table.dim, |dim| check::at_most(dim, check::DIM_MAX)))
-    .idle_run(idle::in_lr),
+    .idle_run(no_effect::in_lr),
     setting!(
         TableConfig: "optimizer",
         optimizer = None,
@@ -50,8 +50,8 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
     )
     .default_name("`model.init_range`")
     .check(|table| given(table.init_range, check::init_range))
-    .idle(idle::table_without_embeddings)
-    .idle_run(idle::in_lr),
+    .idle(no_effect::table_without_embeddings)
+    .idle_run(no_effect::in_lr),
     setting!(
         TableConfig: "admit_after",
         admit_after = None,
@@ -83,7 +83,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
          needs them"
     )
     .default_name("`rows.history`")
-    .idle(idle::table_with_a_life),
+    .idle(no_effect::table_with_a_life),
     setting!(
         TableConfig: "sketch",
         sketch = None,
@@ -91,7 +91,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         "bytes of the sketch that counts ids for its admit_after"
     )
     .default_name("`rows.sketch`")
-    .idle(idle::table_without_counting),
+    .idle(no_effect::table_without_counting),
     setting!(
         TableConfig: "place",
         place = PlaceKind::Tiers,

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
+use crate::all_settings::SETTINGS;
+use crate::as_given::Given;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig, check_name};
-use crate::given::Given;
-use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
-use crate::table::SETTINGS;
+use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// Least similarity, in millionths, of a key that is suggested instead of an unknown one.
 const LIKENESS_MIN: u64 = 750_000;

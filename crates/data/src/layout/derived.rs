@@ -3,7 +3,7 @@
 use super::column::{Column, ColumnKind, IdRule};
 use super::compile::compile_parts;
 use super::compiled::Layout;
-use super::split::Part;
+use super::evaluation_split::Part;
 use super::values::ValuesRule;
 use crate::error::DataError;
 

@@ -10,8 +10,8 @@ use crate::check::{self, right};
 use crate::config::{BestKind, Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
-use crate::typed::Typed;
-use crate::{devices, files, idle, sync, tiers};
+use crate::setting_types::Typed;
+use crate::{devices, files, no_effect, sync, tiers};
 
 /// All settings, in the order of the documentation.
 ///
@@ -41,7 +41,7 @@ pub const SETTINGS: &[Setting] = &[
         "owner: rows are exchanged in every mini-batch; working_set: a row that only one rank \
          needs in several mini-batches of a batch is lent to it for that batch"
     )
-    .idle(idle::in_one_mini_batch),
+    .idle(no_effect::in_one_mini_batch),
     setting!(
         "ranks.timeout",
         ranks.timeout = 60.0,
@@ -105,14 +105,14 @@ pub const SETTINGS: &[Setting] = &[
         let give = format_args!("a share from 0 up to, not including, 1");
         right((0.0..1.0).contains(&share), share, give)
     })
-    .idle(idle::with_eval_paths),
+    .idle(no_effect::with_eval_paths),
     setting!(
         "data.skip_max",
         data.skip_max = 0,
         Never,
         "malformed lines to skip; one more, or a line over 256 KiB, stops the run"
     )
-    .idle(idle::on_the_stream),
+    .idle(no_effect::on_the_stream),
     setting!(
         "data.cache",
         data.cache = None,
@@ -135,7 +135,7 @@ pub const SETTINGS: &[Setting] = &[
         WhereItCounts,
         "examples of the built-in stream"
     )
-    .idle(idle::on_data),
+    .idle(no_effect::on_data),
     setting!(
         "synth.vocab_scale",
         synth.vocab_scale = SynthOptions::VOCAB_SCALE,
@@ -143,7 +143,7 @@ pub const SETTINGS: &[Setting] = &[
         "vocabulary of the built-in stream, as a multiple of a real sample's"
     )
     .check(|config| check::part(config.synth.vocab_scale, check::VOCAB_SCALE_MAX))
-    .idle(idle::on_data),
+    .idle(no_effect::on_data),
     setting!(
         "model.kind",
         model.kind = ModelKind::DeepFm,
@@ -152,7 +152,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!("model.dim", model.dim = 16, Always, "lanes of an embedding")
         .check(|config| check::count(config.model.dim, check::DIM_MAX))
-        .idle(idle::in_lr),
+        .idle(no_effect::in_lr),
     setting!(
         "model.hidden",
         model.hidden = vec![512, 256, 128],
@@ -160,10 +160,10 @@ pub const SETTINGS: &[Setting] = &[
         "widths of the hidden layers, such as 512,256,128"
     )
     .check(|config| check::hidden(&config.model.hidden))
-    .idle(idle::in_lr),
+    .idle(no_effect::in_lr),
     setting!("model.cross_layers", model.cross_layers = 3, WhereItCounts, "cross layers of dcn")
         .check(|config| check::within(config.model.cross_layers, 1..=check::CROSS_LAYERS_MAX))
-        .idle(idle::outside_dcn),
+        .idle(no_effect::outside_dcn),
     setting!(
         "model.bottom",
         model.bottom = vec![512, 256],
@@ -171,7 +171,7 @@ pub const SETTINGS: &[Setting] = &[
         "widths of dlrm's layers over dense features; a layer of model.dim follows them"
     )
     .check(|config| check::bottom(&config.model.bottom))
-    .idle(idle::outside_dlrm),
+    .idle(no_effect::outside_dlrm),
     setting!(
         "model.init_range",
         model.init_range = 0.01,
@@ -179,7 +179,7 @@ pub const SETTINGS: &[Setting] = &[
         "initial embedding weights are uniform in plus or minus this"
     )
     .check(|config| check::init_range(config.model.init_range))
-    .idle(idle::in_lr),
+    .idle(no_effect::in_lr),
     setting!(
         "model.precision",
         model.precision = Precision::F32,
@@ -289,7 +289,7 @@ pub const SETTINGS: &[Setting] = &[
         "true: rows keep step of last use, examples and importance even if no other setting needs \
          them"
     )
-    .idle(idle::with_a_life),
+    .idle(no_effect::with_a_life),
     setting!(
         "rows.sketch",
         rows.sketch = ByteCount(4 << 20),
@@ -297,7 +297,7 @@ pub const SETTINGS: &[Setting] = &[
         "bytes of the sketch that counts ids for rows.admit_after; at 8 bytes per id, one in forty \
          is admitted early"
     )
-    .idle(idle::without_counting),
+    .idle(no_effect::without_counting),
     setting!(
         "rows.storage",
         rows.storage = Storage::F32,
@@ -340,7 +340,7 @@ pub const SETTINGS: &[Setting] = &[
         Never,
         "steps between checkpoints (0: off); the end of the run writes one, too"
     )
-    .idle(idle::without_checkpoints),
+    .idle(no_effect::without_checkpoints),
     setting!(
         "checkpoint.minutes",
         checkpoint.minutes = 10.0,
@@ -352,14 +352,14 @@ pub const SETTINGS: &[Setting] = &[
         let give = format_args!("a number from 0 (off) to {most}");
         right((0.0..=most).contains(&minutes), minutes, give)
     })
-    .idle(idle::without_checkpoints),
+    .idle(no_effect::without_checkpoints),
     setting!(
         "checkpoint.initial",
         checkpoint.initial = false,
         Never,
         "true: a checkpoint is also written before the first step"
     )
-    .idle(idle::without_checkpoints),
+    .idle(no_effect::without_checkpoints),
     setting!(
         "checkpoint.keep",
         checkpoint.keep = 2,
@@ -367,7 +367,7 @@ pub const SETTINGS: &[Setting] = &[
         "number of this run's checkpoints to keep"
     )
     .check(|config| check::positive(config.checkpoint.keep))
-    .idle(idle::without_checkpoints),
+    .idle(no_effect::without_checkpoints),
     setting!(
         "checkpoint.best",
         checkpoint.best = BestKind::None,
@@ -375,5 +375,5 @@ pub const SETTINGS: &[Setting] = &[
         "none, logloss or auc: the best evaluated checkpoint is kept, too; `eval` and `predict` \
          use it"
     )
-    .idle(idle::without_best),
+    .idle(no_effect::without_best),
 ];

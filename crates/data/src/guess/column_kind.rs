@@ -4,7 +4,7 @@ use super::guessed::{Guess, Guessed, GuessedColumn};
 use super::labels::{counts_hint, label_of};
 use super::lists::{MARK, are_valued, list_hint, list_of, room};
 use super::sample::Sample;
-use super::seen::{FEW, Seen, missing_of, said, see};
+use super::value_statistics::{FEW, Seen, missing_of, said, see};
 use crate::head::Kind;
 use crate::layout::Format;
 

@@ -5,7 +5,7 @@
 //! - **How.** The separators and line ends of a 64-byte block are the bits of a word, and the next
 //!   end is its lowest bit. A block costs at most one misprediction.
 
-use crate::scan::ONES;
+use crate::short_fields::ONES;
 
 /// Bytes of a block.
 const BLOCK: usize = 64;
