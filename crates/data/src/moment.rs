@@ -76,14 +76,14 @@ impl TimePart {
         let moment = Moment::of_text(text)?;
         let is_of_day = text.get(2) == Some(&b':');
         let day = moment.seconds.div_euclid(DAY_SECONDS);
-        let (year, month, of_month) = date_of(day);
+        let date = Date::of(day);
         let part = match self {
             Self::Whole => return Some(String::from_utf8_lossy(text).into_owned()),
             Self::Hour => moment.seconds.rem_euclid(DAY_SECONDS) / 3600,
             _ if is_of_day => return None,
-            Self::Year => year,
-            Self::Month => month,
-            Self::Day => of_month,
+            Self::Year => date.year,
+            Self::Month => date.month,
+            Self::Day => date.day,
             // 1970 began on a Thursday.
             Self::Weekday => (day + 3).rem_euclid(7) + 1,
         };
@@ -119,7 +119,7 @@ impl Moment {
     pub(crate) fn spell(self, form: Form, text: &mut String) -> std::fmt::Result {
         let (day, mut second) = (self.seconds.div_euclid(DAY_SECONDS), self.seconds);
         if form != Form::Time {
-            let (year, month, day) = date_of(day);
+            let Date { year, month, day } = Date::of(day);
             write!(text, "{year:04}-{month:02}-{day:02}")?;
             second = self.seconds.rem_euclid(DAY_SECONDS);
         }
@@ -160,26 +160,36 @@ impl Moment {
     }
 }
 
-/// Year, month and day in the Gregorian calendar, of a day counted from 1970.
+/// A date in the Gregorian calendar.
 ///
-/// Years begin in March here, so that a leap day comes last, and 400 years have 146,097 days
-/// (Hinnant, "chrono-compatible low-level date algorithms").
-fn date_of(day: i64) -> (i64, i64, i64) {
-    let day = day + 719_468;
-    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
-    (year + era * 400 + i64::from(month <= 2), month, day)
+/// It is computed with years that begin in March, so that a leap day comes last, and 400 years have
+/// 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Date {
+    year: i64,
+    month: i64,
+    day: i64,
 }
 
-/// Day of a date, counted from 1970.
-fn day_of(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+impl Date {
+    /// Date of a day, counted from 1970.
+    fn of(day: i64) -> Self {
+        let day = day + 719_468;
+        let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
+        Self { year: year + era * 400 + i64::from(month <= 2), month, day }
+    }
+
+    /// Its day, counted from 1970.
+    fn number(self) -> i64 {
+        let year = self.year - i64::from(self.month <= 2);
+        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+        let of_year = (153 * ((self.month + 9) % 12) + 2) / 5 + self.day - 1;
+        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    }
 }
 
 fn take(text: &mut &[u8], wanted: u8) -> Option<()> {
@@ -202,8 +212,9 @@ fn day_at(text: &mut &[u8]) -> Option<i64> {
     let month = digits(text, 2, 13)?;
     take(text, b'-')?;
     let (day, month) = (digits(text, 2, 32)?, Some(month).filter(|month| *month > 0)?);
-    let number = day_of(year, month, day);
-    (date_of(number) == (year, month, day)).then_some(number)
+    let date = Date { year, month, day };
+    let number = date.number();
+    (Date::of(number) == date).then_some(number)
 }
 
 fn time_of_day(text: &mut &[u8]) -> Option<Moment> {
@@ -285,10 +296,10 @@ mod tests {
     fn every_day_is_its_own_date() {
         let days = (-800_000..800_000).step_by(13).chain(-1000..1000);
         for day in days {
-            let (year, month, of_month) = date_of(day);
-            assert_eq!(day_of(year, month, of_month), day);
+            let date = Date::of(day);
+            assert_eq!(date.number(), day);
             let moment = Moment::of_day(day);
-            if (0..10_000).contains(&year) {
+            if (0..10_000).contains(&date.year) {
                 let text = spelled(moment, Form::Date);
                 assert_eq!(Moment::of_text(text.as_bytes()), Some(moment), "{text}");
             }
