@@ -4,6 +4,8 @@ mod hbm;
 mod ranks;
 mod train;
 
+use std::path::{Path, PathBuf};
+
 use serde::Serialize;
 use stepwell_bench::ssd::{self, Figures};
 use stepwell_bench::{cpu, mem};
@@ -30,17 +32,45 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Prints figures as JSON or as `page`; writes them to a file first if one is named.
-fn say_figures(
+/// Figures that are written while a benchmark runs.
+#[derive(Serialize)]
+struct Unfinished<'a, F> {
+    unfinished: bool,
+    #[serde(flatten)]
+    figures: &'a F,
+}
+
+/// Runs a benchmark that reads `inputs`, and prints its figures as JSON or as a page. If `json`
+/// names a file, it has the figures so far after each part, so that a run that is cut leaves them.
+fn measured<F: Serialize>(
     json: &Json,
-    figures: &impl Serialize,
-    page: impl FnOnce() -> Page,
+    inputs: &[PathBuf],
+    run: impl FnOnce(&mut dyn FnMut(&str), &mut dyn FnMut(&F)) -> stepwell_bench::Result<F>,
+    page: impl FnOnce(&F) -> Page,
 ) -> Result<(), Failure> {
+    let file = file_of(json);
+    outputs::check(&[("--json", file)], inputs)?;
+    let mut keep = |figures: &F| {
+        let kept = outputs::write(file, &Unfinished { unfinished: true, figures });
+        kept.unwrap_or_else(say::warn);
+    };
+    let figures = run(&mut |what| say::remark(what), &mut keep).or_end()?;
     if is_said(json) {
-        return say::json(figures);
+        return say::json(&figures);
     }
-    outputs::write(file_of(json), figures)?;
-    page().say()
+    outputs::write(file, &figures)?;
+    page(&figures).say()
+}
+
+/// Refuses a directory to measure that is missing.
+fn check_directory(path: &Path) -> Result<(), Failure> {
+    match path.is_dir() {
+        true => Ok(()),
+        false => {
+            let why = "is not a directory: create it first";
+            Err(Failure::Usage(format!("--dir {} {why}", path.display())))
+        }
+    }
 }
 
 /// Measures as one of the processes that `bench ranks` launched.
@@ -52,7 +82,6 @@ fn run_launched(way: &str) -> Result<(), Failure> {
 }
 
 fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
-    outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let options = cpu::Options {
         rows: args.rows,
         skew: args.skew,
@@ -63,8 +92,7 @@ fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
         limits: !args.no_limits,
         config: config(&args.set, &CPU_OWN).map_err(Failure::Usage)?,
     };
-    let figures = cpu::run(&options, &mut |what| say::remark(what)).or_end()?;
-    say_figures(&args.json, &figures, || show_cpu(&figures))
+    measured(&args.json, &[], |say, keep| cpu::run(&options, say, keep), show_cpu)
 }
 
 fn show_cpu(figures: &cpu::Figures) -> Page {
@@ -153,7 +181,7 @@ fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
             return Err(format!("--set {key}: this benchmark does not take it: {instead}"));
         }
         find(key)?.set(&mut config, value)?;
-        removed_value(key, value).into_iter().for_each(say::note);
+        removed_value(key, value).into_iter().for_each(say::warn);
     }
     config.check()?;
     Ok(config)
@@ -177,9 +205,7 @@ fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
         lookups: args.lookups,
         rounds: args.rounds,
     };
-    outputs::check(&[("--json", file_of(&args.json))], &[])?;
-    let figures = mem::run(&options, &mut |what| say::remark(what)).or_end()?;
-    say_figures(&args.json, &figures, || show_mem(&figures))
+    measured(&args.json, &[], |say, keep| mem::run(&options, say, keep), show_mem)
 }
 
 fn show_mem(figures: &mem::Figures) -> Page {
@@ -200,10 +226,7 @@ fn show_mem(figures: &mem::Figures) -> Page {
 }
 
 fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
-    if !args.dir.is_dir() {
-        return Err(format!("{} is not a directory: create it first", args.dir.display()).into());
-    }
-    outputs::check(&[("--json", file_of(&args.json))], &[])?;
+    check_directory(&args.dir)?;
     let options = ssd::Options {
         directory: args.dir.clone(),
         rows: args.rows,
@@ -216,8 +239,7 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
         rounds: args.rounds,
         index_rows: args.index_rows,
     };
-    let figures = ssd::run(&options, &mut |what| say::remark(what)).or_end()?;
-    say_figures(&args.json, &figures, || show(&figures))
+    measured(&args.json, &[], |say, keep| ssd::run(&options, say, keep), show)
 }
 
 fn show(figures: &Figures) -> Page {

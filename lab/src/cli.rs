@@ -78,10 +78,34 @@ fn command() -> Command {
     policies.insert(0, "all");
     Cli::command()
         .mut_subcommand("bench", |bench| {
+            let bench = bench::with_quick(bench);
             ["train", "cpu", "ranks"].iter().fold(bench, |of, name| of.mut_subcommand(name, models))
         })
         .mut_subcommand("cache-sim", |command| {
             command.mut_arg("policies", |arg| arg.value_parser(Named(policies)))
         })
         .after_help(statuses())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+
+    use super::*;
+
+    /// Each default that `--quick` gives is one that its benchmark accepts.
+    #[test]
+    fn quick_is_a_flag_of_every_benchmark() {
+        let bench = command();
+        let bench = bench.find_subcommand("bench").into_iter().flat_map(Command::get_subcommands);
+        let names: Vec<&str> =
+            bench.filter(|of| !of.is_hide_set()).map(Command::get_name).collect();
+        for name in names {
+            let args = ["stepwell-lab", "bench", name, "--quick", "--dir", "."];
+            let has_dir = ["ssd", "train", "ranks"].contains(&name);
+            let args = if has_dir { &args[..] } else { &args[..4] };
+            let parsed = command().try_get_matches_from(args);
+            assert!(parsed.is_ok_and(|matches| Cli::from_arg_matches(&matches).is_ok()), "{name}");
+        }
+    }
 }

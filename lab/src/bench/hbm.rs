@@ -2,13 +2,12 @@
 
 use stepwell_base::ByteCount;
 use stepwell_bench::hbm::{self, Figures, KernelFigures};
-use stepwell_cli::say::{self, Page, put};
-use stepwell_cli::{Failure, outputs};
+use stepwell_cli::Failure;
+use stepwell_cli::say::{Page, put};
 use stepwell_device::said;
 
-use super::say_figures;
-use crate::cli::{BenchHbmArgs, file_of};
-use crate::end::OrEnd;
+use super::measured;
+use crate::cli::BenchHbmArgs;
 
 /// Most rounds, as the times of all are kept.
 const ROUNDS_MAX: usize = 1_000_000;
@@ -18,11 +17,9 @@ pub(super) fn run(args: &BenchHbmArgs) -> Result<(), Failure> {
         let why = format!("--rounds {}: give 1 to {ROUNDS_MAX}", args.rounds);
         return Err(Failure::Usage(why));
     }
-    outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let options =
         hbm::Options { choice: args.device.clone(), bytes: args.bytes, rounds: args.rounds };
-    let figures = hbm::run(&options, &mut |what| say::remark(what)).or_end()?;
-    say_figures(&args.json, &figures, || show(&figures))
+    measured(&args.json, &[], |say, keep| hbm::run(&options, say, keep), show)
 }
 
 fn show(figures: &Figures) -> Page {

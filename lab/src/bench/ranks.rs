@@ -1,12 +1,11 @@
 //! `stepwell-lab bench ranks`.
 
 use stepwell_bench::ranks::{self, Part};
-use stepwell_cli::say::{self, Page, put};
-use stepwell_cli::{Failure, launcher, outputs};
+use stepwell_cli::say::{Page, put};
+use stepwell_cli::{Failure, launcher};
 
-use super::{config, models, say_figures};
-use crate::cli::{BenchRanksArgs, file_of};
-use crate::end::OrEnd;
+use super::{check_directory, config, measured, models};
+use crate::cli::BenchRanksArgs;
 
 /// Settings that only `bench ranks` chooses.
 pub(super) const OWN: [(&str, &str); 5] = [
@@ -25,11 +24,7 @@ pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
              --launcher; start it alone"
         )
     })?;
-    if !args.dir.is_dir() {
-        return Err(format!("{} is not a directory: create it first", args.dir.display()).into());
-    }
-    let inputs: Vec<_> = args.data.iter().cloned().collect();
-    outputs::check(&[("--json", file_of(&args.json))], &inputs)?;
+    check_directory(&args.dir)?;
     let options = ranks::Options {
         directory: args.dir.clone(),
         data: args.data.clone(),
@@ -42,8 +37,8 @@ pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
         launcher: args.launcher.split_whitespace().map(str::to_owned).collect(),
         config: config(&args.set, &OWN).map_err(Failure::Usage)?,
     };
-    let figures = ranks::run(&options, &mut |what| say::remark(what)).or_end()?;
-    say_figures(&args.json, &figures, || show(&figures, &options.parts))
+    let run = |say: &mut dyn FnMut(&str), keep: &mut dyn FnMut(&_)| ranks::run(&options, say, keep);
+    measured(&args.json, args.data.as_slice(), run, |figures| show(figures, &options.parts))
 }
 
 fn parts(names: &[String]) -> Result<Vec<Part>, String> {

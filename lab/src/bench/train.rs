@@ -1,12 +1,11 @@
 //! `stepwell-lab bench train`.
 
 use stepwell_bench::train::{self, StoreAge};
-use stepwell_cli::say::{self, Page, put};
-use stepwell_cli::{Failure, outputs};
+use stepwell_cli::Failure;
+use stepwell_cli::say::{Page, put};
 
-use super::{config, models, say_figures};
-use crate::cli::{BenchTrainArgs, file_of};
-use crate::end::OrEnd;
+use super::{check_directory, config, measured, models};
+use crate::cli::BenchTrainArgs;
 
 /// Settings that only `bench train` chooses.
 pub(super) const OWN: [(&str, &str); 4] = [
@@ -18,10 +17,7 @@ pub(super) const OWN: [(&str, &str); 4] = [
 
 /// Measures training out of core.
 pub(super) fn run(args: &BenchTrainArgs) -> Result<(), Failure> {
-    if !args.dir.is_dir() {
-        return Err(format!("{} is not a directory: create it first", args.dir.display()).into());
-    }
-    outputs::check(&[("--json", file_of(&args.json))], &[])?;
+    check_directory(&args.dir)?;
     let config = config(&args.set, &OWN).map_err(Failure::Usage)?;
     let options = train::Options {
         directory: args.dir.clone(),
@@ -37,8 +33,7 @@ pub(super) fn run(args: &BenchTrainArgs) -> Result<(), Failure> {
         no_plain: args.no_plain,
         config,
     };
-    let figures = train::run(&options, &mut |what| say::remark(what)).or_end()?;
-    say_figures(&args.json, &figures, || show(&figures))
+    measured(&args.json, &[], |say, keep| train::run(&options, say, keep), show)
 }
 
 fn stores(names: &[String]) -> Result<Vec<StoreAge>, String> {

@@ -2,9 +2,55 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Arg, ArgAction, Args, Command, Subcommand};
 use stepwell_base::ByteCount;
 use stepwell_device::Choice;
+
+/// Arguments of each benchmark that `--quick` gives another default.
+const QUICK: [(&str, &[(&str, &str)]); 6] = [
+    (
+        "ssd",
+        &[
+            ("rows", "1000000"),
+            ("seconds", "0.5"),
+            ("overwrites", "1"),
+            ("rounds", "1"),
+            ("index_rows", "2000000"),
+        ],
+    ),
+    ("mem", &[("keys", "8000000"), ("slots", "1600000"), ("lookups", "1600000"), ("rounds", "1")]),
+    ("hbm", &[("rounds", "1")]),
+    (
+        "train",
+        &[
+            ("rows", "2000000"),
+            ("warmup", "100000"),
+            ("examples", "100000"),
+            ("models", "deepfm"),
+            ("shares", "10"),
+            ("store", "loaded"),
+        ],
+    ),
+    ("cpu", &[("steps", "5"), ("models", "deepfm,lr")]),
+    (
+        "ranks",
+        &[("rows", "200000"), ("examples", "100000"), ("rounds", "1"), ("models", "deepfm,lr")],
+    ),
+];
+
+/// Adds `--quick` to every benchmark.
+pub(super) fn with_quick(bench: Command) -> Command {
+    let with = |command: Command, defaults: &[(&str, &'static str)]| {
+        let help = "Measure less, in about a minute, as far as other flags don't say how much";
+        let quick = Arg::new("quick").long("quick").action(ArgAction::SetTrue).help(help);
+        defaults.iter().fold(command.arg(quick), |command, (name, value)| {
+            command.mut_arg(name, |arg| arg.default_value_if("quick", "true", *value))
+        })
+    };
+    QUICK.iter().fold(bench, |bench, (name, defaults)| {
+        bench.mut_subcommand(name, |command| with(command, defaults))
+    })
+}
 
 /// `stepwell-lab bench`.
 #[derive(Debug, Args)]

@@ -198,6 +198,42 @@ fn what_cannot_be_measured_of_ranks_is_refused() {
     assert!(message.contains("give more --rows and --examples"), "{message}");
 }
 
+/// The file has the figures of each part as soon as the part is over.
+#[test]
+fn a_killed_benchmark_leaves_what_it_measured() {
+    let shop = Workshop::new();
+    let sizes = ["--slots", "2000", "--keys", "9000", "--lookups", "20000", "--batch", "512"];
+    let args = ["bench", "mem", "--rounds", "200", "--json", "mem.json"];
+    let mut killed = shop.command(&[&args[..], &sizes].concat());
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !shop.path("mem.json").exists() {
+        assert!(killed.try_wait().unwrap().is_none(), "it ended before it was killed");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let figures = shop.report("mem.json");
+    assert_eq!(figures["unfinished"], true, "{figures}");
+    assert_eq!(figures["threads"].as_array().unwrap().len(), 1, "{figures}");
+    assert!(figures["lookup_over_limit"].as_f64() > Some(0.0), "{figures}");
+}
+
+#[test]
+fn quick_changes_what_other_flags_leave_open() {
+    let shop = Workshop::new();
+    let small = ["--no-limits", "--threads=1", "--rows=260", "--set=data.mini_batch=16"];
+    let args = [&["bench", "cpu", "--quick", "--json"][..], &small].concat();
+    let printed =
+        |args: &[&str]| -> serde_json::Value { serde_json::from_str(&shop.ok(args)).unwrap() };
+    let figures = printed(&args);
+    assert_eq!(figures["options"]["steps"], 5);
+    assert_eq!(figures["options"]["models"], serde_json::json!(["deepfm", "lr"]));
+    assert!(figures.get("unfinished").is_none(), "{figures}");
+    let given = [&args[..], &["--steps=1", "--models=lr"]].concat();
+    let options = printed(&given)["options"].clone();
+    assert_eq!((&options["steps"], &options["models"][0]), (&1.into(), &"lr".into()));
+}
+
 #[test]
 fn what_a_killed_benchmark_left_is_taken_over() {
     let shop = Workshop::new();

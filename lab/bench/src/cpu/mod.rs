@@ -93,11 +93,16 @@ pub struct Run {
     pub layers: Vec<LayerReport>,
 }
 
-/// Runs the benchmark; calls `say` with a description of each part.
+/// Runs the benchmark; calls `say` with a description of each part, and `keep` with the results so
+/// far after it.
 ///
 /// # Errors
 /// Invalid arguments, or too little memory.
-pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+pub fn run(
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+    keep: &mut dyn FnMut(&Figures),
+) -> Result<Figures> {
     check(options)?;
     let mut figures = Figures {
         options: Some(options.clone()),
@@ -107,6 +112,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     for threads in options.threads.iter().filter(|_| options.limits) {
         say(&format!("limits of {threads} threads"));
         figures.limits.push(limits::measure(*threads)?);
+        keep(&figures);
     }
     say("drawing examples");
     let drawn = Drawn::new(options);
@@ -120,6 +126,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
                 of_one.put_beside(&mut run.kernels, &mut run.layers, precision);
             }
             figures.runs.push(run);
+            keep(&figures);
         }
     }
     Ok(figures)

@@ -155,7 +155,11 @@ fn same<T: PartialEq>(kernel: &str, came: &[T], wanted: &[T]) -> Result<()> {
 ///
 /// # Errors
 /// No device, a device error, too little memory, or a wrong result of a kernel.
-pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+pub fn run(
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+    keep: &mut dyn FnMut(&Figures),
+) -> Result<Figures> {
     let notes = std::cell::RefCell::new(Vec::new());
     let offer = options.choice.offer(&|note| notes.borrow_mut().push(note));
     notes.into_inner().iter().for_each(|note| say(note));
@@ -203,9 +207,11 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     for row_bytes in rows::BYTES {
         say(&format!("rows of {row_bytes} bytes"));
         figures.rows.push(rows::measure(&bench, row_bytes, copy)?);
+        keep(&figures);
     }
     say("hash tables");
     figures.lookup = lookup::measure(&bench)?;
+    keep(&figures);
     say("ways to the device");
     figures.ways = ways::measure(&bench, devices.get(1))?;
     Ok(figures)

@@ -91,36 +91,50 @@ pub struct Figures {
     pub threads: Vec<Rates>,
 }
 
-/// Runs the benchmark; calls `progress` with a description of each part.
+/// Runs the benchmark; calls `say` with a description of each part, and `keep` with the results so
+/// far after it.
 ///
 /// # Errors
 /// Invalid arguments, or too little memory.
-pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
+pub fn run(
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+    keep: &mut dyn FnMut(&Figures),
+) -> Result<Figures> {
     check(options)?;
-    progress("filling memory");
+    say("filling memory");
     let mut shards =
         (0..SHARDS).map(|number| Shard::new(options, number)).collect::<Result<Vec<_>>>()?;
     let adagrad = RowOptimizer::new(Rule::adagrad(0.01));
     let optimizer = adagrad.map_err(|error| Error::Arguments(error.to_string()))?;
     let asked: usize = shards.iter().map(|shard| shard.skewed.keys.len()).sum();
     let found: usize = shards.iter().map(|shard| shard.skewed.slots.len()).sum();
-    let mut threads = Vec::new();
-    for count in 1..=SHARDS {
-        progress(&format!("{count} threads"));
-        threads.push(rates(&mut shards, count, options.rounds, &optimizer)?);
-    }
-    let least = |ratio: fn(&Rates) -> f64| threads.iter().map(ratio).fold(f64::MAX, f64::min);
-    Ok(Figures {
+    let mut figures = Figures {
         options: Some(options.clone()),
         machine: Some(Machine::here("none")),
         hit_rate: over(found as f64, asked as f64),
-        lookups_per_second_per_thread: threads[0].lookups,
-        lookup_over_limit: least(|rates| rates.lookup_over_limit),
-        gather_over_limit: least(|rates| rates.gather_over_limit),
-        scatter_over_limit: least(|rates| rates.scatter_over_limit),
         metadata_bytes_per_row: metadata_bytes_per_row(options),
-        threads,
-    })
+        ..Figures::default()
+    };
+    for count in 1..=SHARDS {
+        say(&format!("{count} threads"));
+        figures.threads.push(rates(&mut shards, count, options.rounds, &optimizer)?);
+        figures.sum_up();
+        keep(&figures);
+    }
+    Ok(figures)
+}
+
+impl Figures {
+    /// Computes the figures of the rates so far.
+    fn sum_up(&mut self) {
+        let threads = &self.threads;
+        let least = |ratio: fn(&Rates) -> f64| threads.iter().map(ratio).fold(f64::MAX, f64::min);
+        self.lookups_per_second_per_thread = threads[0].lookups;
+        self.lookup_over_limit = least(|rates| rates.lookup_over_limit);
+        self.gather_over_limit = least(|rates| rates.gather_over_limit);
+        self.scatter_over_limit = least(|rates| rates.scatter_over_limit);
+    }
 }
 
 fn check(options: &Options) -> Result<()> {

@@ -69,6 +69,7 @@ pub(super) fn run(
     kind: ModelKind,
     say: &mut dyn FnMut(&str),
     figures: &mut Figures,
+    keep: &mut dyn FnMut(&Figures),
 ) -> Result<()> {
     let job = Job { late: Some(LATE), ..Job::of_ranks(kind, RANKS) };
     let rounds = bench.options.rounds;
@@ -103,6 +104,7 @@ pub(super) fn run(
             staleness_mean: means / apart.len().max(1) as f64,
             dropped: over(dropped as f64, given as f64),
         });
+        keep(figures);
     }
     Ok(())
 }

@@ -157,11 +157,16 @@ pub struct Figures {
     pub late: Vec<WhenLate>,
 }
 
-/// Runs the benchmark; calls `say` with a description of each part.
+/// Runs the benchmark; calls `say` with a description of each part, and `keep` with the results so
+/// far after it.
 ///
 /// # Errors
 /// Invalid arguments, or a run that fails.
-pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+pub fn run(
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+    keep: &mut dyn FnMut(&Figures),
+) -> Result<Figures> {
     check(options)?;
     let mut figures = Figures {
         options: Some(options.clone()),
@@ -176,27 +181,32 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let bench = trains.then(|| Bench::new(options, home.path(), say)).transpose()?;
     if has(Part::Exchange) {
         exchange::run(options.rounds, &options.launcher, say, &mut figures)?;
+        keep(&figures);
     }
     let Some(bench) = bench else { return Ok(figures) };
     for kind in talkative(options).filter(|_| has(Part::Bytes)) {
         bytes::run(&bench, kind, say, &mut figures)?;
+        keep(&figures);
     }
     for kind in options.models.iter().filter(|_| has(Part::Memory)) {
         let pairs = pairs::run(&bench, *kind, false, say)?;
         figures.ranks_over_threads.insert(pairs.model.clone(), pairs.ranks_over_threads);
         figures.pairs.push(pairs);
+        keep(&figures);
     }
     for kind in options.models.iter().filter(|_| has(Part::OutOfCore)) {
         let pairs = pairs::run(&bench, *kind, true, say)?;
         let by_model = &mut figures.ranks_over_threads_out_of_core;
         by_model.insert(pairs.model.clone(), pairs.ranks_over_threads);
         figures.pairs.push(pairs);
+        keep(&figures);
     }
     for kind in talkative(options).filter(|_| has(Part::Network)) {
         network::run(&bench, kind, say, &mut figures)?;
+        keep(&figures);
     }
     for kind in talkative(options).take(1).filter(|_| has(Part::Late)) {
-        late::run(&bench, kind, say, &mut figures)?;
+        late::run(&bench, kind, say, &mut figures, keep)?;
     }
     Ok(figures)
 }

@@ -151,14 +151,19 @@ pub(crate) struct Bench<'a> {
     rows: Rows,
 }
 
-/// Runs the benchmark; calls `progress` with a description of each part.
+/// Runs the benchmark; calls `say` with a description of each part, and `keep` with the results so
+/// far after it.
 ///
 /// # Errors
 /// A disk error, a directory in use by another benchmark, or a wrong row.
-pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
+pub fn run(
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+    keep: &mut dyn FnMut(&Figures),
+) -> Result<Figures> {
     check(options)?;
     let home = Home::take(&options.directory.join("stepwell-bench-ssd"))?;
-    Bench::new(options, home.path())?.run(progress)
+    Bench::new(options, home.path())?.run(say, keep)
 }
 
 fn check(options: &Options) -> Result<()> {
@@ -217,24 +222,34 @@ impl<'a> Bench<'a> {
         Ok(self.disk.create_directory(&self.disk.path().join(name))?)
     }
 
-    fn run(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
+    fn run(
+        &mut self,
+        say: &mut dyn FnMut(&str),
+        keep: &mut dyn FnMut(&Figures),
+    ) -> Result<Figures> {
         let mut figures = Figures {
             options: Some(self.options.clone()),
             machine: Some(Machine::here(self.disk.engine())),
             ..Figures::default()
         };
-        let store = self.loads(&mut figures, progress)?;
-        self.reads(&store, &mut figures, progress)?;
+        let store = self.loads(&mut figures, say)?;
+        keep(&figures);
+        self.reads(&store, &mut figures, say)?;
         figures.stats = Some(store.stats());
+        keep(&figures);
         let raw = self.disk.open_direct(raw::NAME)?.path().to_owned();
         // From here on, the store may use the raw file's space.
         let _ = std::fs::remove_file(raw);
-        let store = self.ends(store, &mut figures, progress)?;
-        self.updates(&store, &mut figures, progress)?;
-        self.overwrites(&store, &mut figures, progress)?;
+        let store = self.ends(store, &mut figures, say)?;
+        keep(&figures);
+        self.updates(&store, &mut figures, say)?;
+        keep(&figures);
+        self.overwrites(&store, &mut figures, say)?;
         drop(store);
-        self.row_space(&mut figures, progress)?;
-        self.growth(&mut figures, progress)?;
+        keep(&figures);
+        self.row_space(&mut figures, say)?;
+        keep(&figures);
+        self.growth(&mut figures, say)?;
         Ok(figures)
     }
 

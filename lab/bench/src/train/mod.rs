@@ -74,11 +74,16 @@ pub struct Options {
     pub config: Config,
 }
 
-/// Runs the benchmark; calls `say` with a description of each part.
+/// Runs the benchmark; calls `say` with a description of each part, and `keep` with the results so
+/// far after it.
 ///
 /// # Errors
 /// Invalid arguments, or a run that fails.
-pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+pub fn run(
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+    keep: &mut dyn FnMut(&Figures),
+) -> Result<Figures> {
     check::check(options)?;
     let ids = Ids::new(options.rows, options.equal, options.skew);
     let mut figures =
@@ -86,7 +91,14 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let home = Home::take(&options.directory.join("stepwell-bench-train"))?;
     let disk = FileDisk::open(home.path())?;
     figures.machine = Some(Machine::here(disk.engine()));
-    measure(options, &ids, home.path(), say, &mut figures)?;
+    let data = home.path().join("examples");
+    say(&format!("writing {} examples", options.warmup + options.examples));
+    ids.write(options.warmup + options.examples, &data)?;
+    let made = Vec::new();
+    let mut bench = Bench { options, ids: &ids, place: home.path(), made, plain_first: true };
+    for kind in &options.models {
+        bench.measure(config(options, *kind, &data)?, say, &mut figures, keep)?;
+    }
     Ok(figures)
 }
 
@@ -100,40 +112,36 @@ struct Bench<'a> {
     plain_first: bool,
 }
 
-fn measure(
-    options: &Options,
-    ids: &Ids,
-    place: &Path,
-    say: &mut dyn FnMut(&str),
-    figures: &mut Figures,
-) -> Result<()> {
-    let data = place.join("examples");
-    say(&format!("writing {} examples", options.warmup + options.examples));
-    ids.write(options.warmup + options.examples, &data)?;
-    let mut bench = Bench { options, ids, place, made: Vec::new(), plain_first: true };
-    for kind in &options.models {
-        let mut config = config(options, *kind, &data)?;
-        bench.make_stores(&config, say, figures)?;
-        let in_memory = if options.only_out_of_core {
+impl Bench<'_> {
+    /// Measures a model.
+    fn measure(
+        &mut self,
+        mut config: Config,
+        say: &mut dyn FnMut(&str),
+        figures: &mut Figures,
+        keep: &mut dyn FnMut(&Figures),
+    ) -> Result<()> {
+        self.make_stores(&config, say, figures)?;
+        keep(figures);
+        let in_memory = if self.options.only_out_of_core {
             0.0
         } else {
-            say(&format!("{}: every row in memory", kind.name()));
-            config.tiers.dram = Some(dram_for(&config, ids.count())?);
-            let rows = bench.rows_of(options.stores[0]);
-            train(options, &config, place, &rows, true)?.rate()
+            say(&format!("{}: every row in memory", config.model.kind.name()));
+            config.tiers.dram = Some(dram_for(&config, self.ids.count())?);
+            let rows = self.rows_of(self.options.stores[0]);
+            train(self.options, &config, self.place, &rows, true)?.rate()
         };
-        for store in &options.stores {
-            for share in &options.shares {
-                let mut run = bench.out_of_core(&mut config, *store, *share, say)?;
+        for store in &self.options.stores {
+            for share in &self.options.shares {
+                let mut run = self.out_of_core(&mut config, *store, *share, say)?;
                 run.over_memory(in_memory);
                 figures.runs.push(run);
+                keep(figures);
             }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-impl Bench<'_> {
     fn rows_of(&self, store: StoreAge) -> PathBuf {
         self.place.join(format!("rows-{store}"))
     }
