@@ -43,7 +43,8 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     file_of(&args.json).map_or(Ok(()), refuse_trace)?;
     // Checked before the first long computation, whose figures a later error would lose.
     for trace in &args.traces {
-        stepwell_cache_sim::probe(trace, &options).or_end()?;
+        let usable = stepwell_cache_sim::probe(trace, &options);
+        usable.map_err(|error| Failure::Usage(error.to_string()))?;
     }
     let said_as_json = is_said(&args.json);
     let to_files = file_of(&args.json).is_some() || args.picture.is_some();

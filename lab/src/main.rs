@@ -15,7 +15,7 @@ use cli::{Cli, Job};
 use stepwell_cli::{Failure, say};
 
 fn main() -> ExitCode {
-    stepwell_cli::main(|| cli::parse().and_then(run))
+    stepwell_cli::main("stepwell-lab", || cli::parse().and_then(run))
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -1,16 +1,22 @@
 //! Failures of commands, and the exit statuses of the process.
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
 
 use stepwell_data::UNLABELLED;
 
 use crate::say;
 
-/// The exit statuses of the process and their meanings.
+/// The exit statuses of the process and their meanings, except that of `diff`.
 pub const STATUSES: [(&str, &str); 7] = [
-    ("0", "success; for diff: the models are equal"),
-    ("1", "failure, with a line on standard error; for diff, without a line: the models differ"),
-    ("2", "invalid flags or settings, or more than this machine has; nothing was started"),
+    ("0", "success"),
+    ("1", "failure, with a line on standard error"),
+    (
+        "2",
+        "invalid flags or settings, a path that cannot be used, or more than this machine has; \
+         nothing was started",
+    ),
     ("3", "a checkpoint, a store of rows or a packed file is damaged"),
     ("129", "stopped by SIGHUP"),
     ("130", "stopped by Ctrl-C"),
@@ -26,7 +32,7 @@ pub fn statuses() -> String {
 /// The fix for a damaged store, which some errors already name.
 const REPAIR: &str = "stepwell store repair";
 
-/// The command failed; for `diff`, the models differ.
+/// The command failed; for `diff`, without a line, the models differ.
 pub const FAILED: u8 = 1;
 /// Flags or settings are invalid.
 const USAGE: u8 = 2;
@@ -74,6 +80,8 @@ impl From<stepwell_engine::Error> for Failure {
     fn from(error: stepwell_engine::Error) -> Self {
         match error {
             stepwell_engine::Error::Store(error) => error.into(),
+            stepwell_engine::Error::Disk(error) => error.into(),
+            stepwell_engine::Error::Checkpoint { .. } => Self::Usage(error.to_string()),
             other => Self::of(other.is_damage(), &other),
         }
     }
@@ -92,7 +100,9 @@ impl From<stepwell_ssd::Error> for Failure {
 
 impl From<stepwell_data::DataError> for Failure {
     fn from(error: stepwell_data::DataError) -> Self {
-        match error.is_of_settings() {
+        let is_missing =
+            matches!(&error, stepwell_data::DataError::Path { path, .. } if is_missing(path));
+        match error.is_of_settings() || is_missing {
             true => Self::Usage(error.to_string()),
             false => Self::of(error.is_damage(), &error),
         }
@@ -101,8 +111,17 @@ impl From<stepwell_data::DataError> for Failure {
 
 impl From<stepwell_disk::Error> for Failure {
     fn from(error: stepwell_disk::Error) -> Self {
-        Self::Error(error.to_string())
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Self::Usage(error.to_string()),
+            _ => Self::Error(error.to_string()),
+        }
     }
+}
+
+/// Whether a path names nothing on this machine. Only opening a URL would tell.
+fn is_missing(path: &Path) -> bool {
+    let is_url = path.to_string_lossy().contains("://");
+    !is_url && path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 impl fmt::Display for Failure {

@@ -26,8 +26,9 @@ pub use failure::Failure;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Runs a program: sets up signals and URLs, calls `run`, and reports its failure.
-pub fn main(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+/// Runs a program with this name: sets up signals and URLs, calls `run`, and reports its failure.
+pub fn main(name: &'static str, run: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+    say::speak_as(name);
     let ready = signals::outlive_size_bound().map_err(Failure::from);
     let outcome = ready.and_then(|()| {
         #[cfg(feature = "remote")]

@@ -16,16 +16,18 @@ use serde::Serialize;
 use stepwell_base::mend;
 use stepwell_data::publish;
 
+use crate::failure::Failure;
+
 /// Longest target name that the temporary name includes: names have at most 255 bytes.
 const NAME_MAX: usize = 180;
 
 /// Refuses outputs, given with their flags, that cannot be written, are the same file, or are one
 /// of `inputs` or in one.
-pub fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Result<(), String> {
+pub fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Result<(), Failure> {
     let given = outputs.iter().filter_map(|(flag, path)| Some((*flag, (*path)?)));
     let mut before: Vec<PathBuf> = Vec::new();
     for (flag, path) in given {
-        let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
+        let fail = |why: String| Err(Failure::Usage(format!("{flag} {}: {why}", path.display())));
         let real = match writable(path) {
             Ok(real) => real,
             Err(error) => return fail(explain(path, &error)),
@@ -79,9 +81,10 @@ fn holds(directory: &Path, file: &Path) -> bool {
 
 /// Refuses two outputs that are the same file. Does not try to write, since another run may be
 /// writing one of them.
-pub fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), String> {
+pub fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), Failure> {
     if are_one(one.1, other.1) {
-        return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
+        let (flag, path, other) = (one.0, one.1.display(), other.0);
+        return Err(Failure::Usage(format!("{flag} {path} is also {other}: name two files")));
     }
     Ok(())
 }
@@ -164,8 +167,8 @@ pub fn put_text(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Refuses a directory in which no file can be created. A missing one is not created yet.
-pub fn check_directory(flag: &str, path: &Path) -> Result<(), String> {
-    let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
+pub fn check_directory(flag: &str, path: &Path) -> Result<(), Failure> {
+    let fail = |why: String| Err(Failure::Usage(format!("{flag} {}: {why}", path.display())));
     if path.exists() && !path.is_dir() {
         return fail("is not a directory: name another place".to_owned());
     }

@@ -7,6 +7,7 @@
 
 use std::fmt::{Arguments, Display};
 use std::io::{ErrorKind, Write, stderr, stdout};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use console::Term;
@@ -17,6 +18,9 @@ use crate::failure::Failure;
 use crate::width::{columns, folded};
 pub use crate::{__put as put, __say as say, __tell as tell};
 
+/// The program's name.
+static PROGRAM: OnceLock<&str> = OnceLock::new();
+
 /// Whether standard output has failed.
 static UNHEARD: AtomicBool = AtomicBool::new(false);
 
@@ -25,6 +29,11 @@ static ASIDE: AtomicBool = AtomicBool::new(false);
 
 /// Whether only results, warnings and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Begins lines on standard error with this program's name.
+pub(crate) fn speak_as(program: &'static str) {
+    PROGRAM.get_or_init(|| program);
+}
 
 /// Prints only results, warnings and errors from now on.
 pub fn be_quiet() {
@@ -61,11 +70,6 @@ pub fn line(text: Arguments<'_>) {
     if !is_quiet() {
         put_line(text);
     }
-}
-
-/// Prints a run's note as one line, with control characters escaped.
-pub fn told(note: &str) {
-    line(format_args!("{}", visible(note)));
 }
 
 /// Prints a result of a run. If standard output is for JSON, it is printed like a line about the
@@ -184,21 +188,27 @@ fn error(text: impl Display) {
     let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }
 
+/// Prints to standard error, as one line, text about the program, which begins with its name.
+fn of_program(text: Arguments<'_>) {
+    let (program, text) = (PROGRAM.get().unwrap_or(&"stepwell"), text.to_string());
+    error(format_args!("{program}: {}", visible(&text)));
+}
+
 /// Prints to standard error why the program ends, as one line with control characters escaped.
 pub fn end(text: &str) {
-    error(format_args!("stepwell: {}", visible(text)));
+    of_program(format_args!("{text}"));
 }
 
 /// Prints a note to standard error as one line, unless quiet.
 pub fn note(text: impl Display) {
     if !is_quiet() {
-        error(format_args!("stepwell: note: {}", visible(&text.to_string())));
+        of_program(format_args!("note: {text}"));
     }
 }
 
 /// Prints to standard error, as one line, a problem that does not end the program.
 pub fn warn(text: impl Display) {
-    error(format_args!("stepwell: warning: {}", visible(&text.to_string())));
+    of_program(format_args!("warning: {text}"));
 }
 
 /// Escapes control characters, for example as `\n`.

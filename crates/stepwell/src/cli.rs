@@ -44,7 +44,7 @@ pub(crate) struct Cli {
 pub(crate) enum Job {
     /// Train a model; without arguments, the built-in example
     Train(TrainArgs),
-    /// Score data with the model of a checkpoint
+    /// Evaluate the model of a checkpoint on data
     Eval(EvalArgs),
     /// Write the probability that a checkpoint's model gives to each example
     Predict(PredictArgs),

@@ -63,10 +63,11 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
     let read = [input.files(), args.config.as_slice()].concat();
     outputs::check(&[out, ("--out", Some(&unfinished))], &read)?;
     if args.out.exists() && !args.out.is_file() {
-        return Err(format!("{path} is not a file: name another place for a packed file").into());
+        let why = "is not a file: name another place for a packed file";
+        return Err(Failure::Usage(format!("{path} {why}")));
     }
     if args.out.exists() && !args.force {
-        return Err(format!("{path} exists; replace it with --force").into());
+        return Err(Failure::Usage(format!("{path} exists; replace it with --force")));
     }
     let layout = input.layout().map(Arc::as_ref);
     let recordless = recordless_note(input.files(), layout, "files");
@@ -75,10 +76,10 @@ fn write(args: &ConvertArgs, signals: &Signals) -> Result<(), Failure> {
         Input::Files(files) => names_notes(files)?,
         _ => NameNotes::default(),
     };
-    recordless.iter().chain(&repeated).chain(&notes).for_each(|note| say::told(note));
+    recordless.iter().chain(&repeated).chain(&notes).for_each(say::note);
     warnings.iter().for_each(say::warn);
     let Converted { examples, skipped, cut_lists } = convert(args, &input, &signals.stop())??;
-    cut_lists.iter().for_each(|column| say::told(&column.note()));
+    cut_lists.iter().for_each(|column| say::note(column.note()));
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
     if args.json {

@@ -121,7 +121,7 @@ fn show_only(page: &mut Page, of: &Value, what: &str) {
 }
 
 fn show_dense(page: &mut Page, dense: &Value) {
-    put!(page, "dense part, by layer and state: values that differ, by at most, in the mean");
+    put!(page, "dense part, by layer and state: changed values, largest change, mean change");
     let entries = ["layers", "state"].into_iter().filter_map(|of| dense[of].as_array());
     for entry in entries.flatten() {
         let count = |field: &str| entry[field].as_u64().unwrap_or(0);

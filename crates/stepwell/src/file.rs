@@ -71,7 +71,7 @@ fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(
         Value::One(text) => {
             let setting = look_up(key)?;
             setting.set(config, &text)?;
-            removed_value(key, &text).into_iter().for_each(say::note);
+            removed_value(key, &text).into_iter().for_each(say::warn);
             setting.check_alone(config)
         }
         Value::List(parts) => {

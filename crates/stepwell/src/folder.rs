@@ -13,6 +13,8 @@ use stepwell_base::mend;
 use stepwell_disk::{Disk as _, FileDisk};
 use stepwell_engine::identity;
 
+use crate::failure::Failure;
+
 /// The file that marks an unfinished directory.
 const MARK: &str = ".stepwell-unfinished";
 /// More bytes than a mark has.
@@ -30,8 +32,8 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Creates the directory that will be at `target`, which must not exist yet.
-    pub(crate) fn begin(target: &Path) -> Result<Self, String> {
-        let fail = |why: &str| Err(format!("--out {}: {why}", target.display()));
+    pub(crate) fn begin(target: &Path) -> Result<Self, Failure> {
+        let fail = |why: &str| Err(Failure::Usage(format!("--out {}: {why}", target.display())));
         if target.symlink_metadata().is_ok() {
             return fail("already exists: name a new directory");
         }

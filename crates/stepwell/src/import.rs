@@ -41,6 +41,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     if args.json {
         say::aside();
     }
+    if !args.tensors.is_dir() {
+        let why = "is not a directory: name one that `stepwell export` wrote";
+        return Err(Failure::Usage(format!("{} {why}", args.tensors.display())));
+    }
     let like = Checkpoint::open(&args.like)?;
     let folder = Folder::begin(&args.to)?;
     let import = Import {

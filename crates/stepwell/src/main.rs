@@ -40,7 +40,7 @@ use stepwell_cli::{Failure, failure, outputs, say, signals, width};
 use stepwell_settings::Config;
 
 fn main() -> ExitCode {
-    stepwell_cli::main(|| cli::parse().and_then(run))
+    stepwell_cli::main("stepwell", || cli::parse().and_then(run))
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

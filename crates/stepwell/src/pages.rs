@@ -40,7 +40,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
         && let Some(there) = files(&all, directory).into_iter().find(|file| file.exists())
     {
         let why = format!("{} exists; replace the pages with --force", there.display());
-        return Err(Failure::Error(why));
+        return Err(Failure::Usage(why));
     }
     let pages = write(&all, directory)?;
     tell!("{pages} pages in {}", directory.display());

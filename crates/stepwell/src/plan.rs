@@ -27,6 +27,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         check_data(&config, false)?;
     }
     train::check(&config, &chosen).map_err(Failure::Usage)?;
+    resolve::check_files(&config)?;
     let known = known(args, &config)?;
     resolve::idle_notes(&chosen, &config).iter().for_each(say::note);
     let config = match &from {
@@ -82,7 +83,7 @@ fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, Failure> {
     }
     let settings = settings::to_json(config);
     let profile = args.profile.as_deref().map(|path| Profile::read(path, &settings));
-    let profile = profile.transpose()?;
+    let profile = profile.transpose().map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Some(Known { network, profile }))
 }
 
@@ -101,7 +102,7 @@ pub(crate) fn memory_note(config: &Config) -> Option<String> {
     })
 }
 
-/// The plan in one line, another line for devices, and its notes.
+/// The plan of a run in one line, and another line for devices.
 pub(crate) fn line(capacity: &Capacity, ranks: usize) -> Page {
     let mut page = Page::default();
     let bounds = capacity.budget.bounds().iter();
@@ -121,7 +122,6 @@ pub(crate) fn line(capacity: &Capacity, ranks: usize) -> Page {
         let (names, bytes) = (devices.offer.said(), ByteCount(devices.budget().total()));
         put!(page, "memory of each device at most ({names}): {bytes}");
     }
-    put_notes(&mut page, capacity);
     page
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stepwell_data::{DataError, is_stream};
 use stepwell_device::Choice;
 use stepwell_settings::{self as settings, Config};
 
@@ -111,9 +112,21 @@ pub(crate) fn check_data(
     }
 }
 
+/// Refuses data files that do not exist. Waits for no stream, and opens no URL.
+pub(crate) fn check_files(config: &Config) -> Result<(), DataError> {
+    for paths in [&config.data.paths, &config.data.eval_paths] {
+        let is_here = |path: &&String| !is_stream(Path::new(path)) && !path.contains("://");
+        let paths: Vec<&String> = paths.iter().filter(is_here).collect();
+        if !paths.is_empty() {
+            stepwell_data::resolve(&paths)?;
+        }
+    }
+    Ok(())
+}
+
 /// Refuses data that names a file twice, because each epoch would train on it twice.
 pub(crate) fn check_repeats(config: &Config) -> Result<(), String> {
-    let is_file = |path: &&String| !stepwell_data::is_stream(Path::new(path));
+    let is_file = |path: &&String| !is_stream(Path::new(path));
     let paths: Vec<&String> = config.data.paths.iter().filter(is_file).collect();
     // Opening a missing file fails later.
     let files = stepwell_data::resolve(&paths).unwrap_or_default();
@@ -166,19 +179,24 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
 pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
     let setting = settings::look_up(key)?;
     setting.set(config, value)?;
-    settings::removed_value(key, value).into_iter().for_each(say::note);
+    settings::removed_value(key, value).into_iter().for_each(say::warn);
     setting.check_alone(config)
 }
 
-/// A note for each chosen setting that has no effect.
+/// A note for each chosen setting that has no effect, unless it has its default value.
 pub(crate) fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
-    let known = settings::idle_notes(chosen, config);
+    let default = Config::default();
+    let is_default = |key: &str| {
+        settings::find(key).is_ok_and(|setting| setting.get(config) == setting.get(&default))
+    };
+    let chosen: Vec<String> = chosen.iter().filter(|key| !is_default(key)).cloned().collect();
+    let known = settings::idle_notes(&chosen, config);
     if config.device != Choice::Auto {
         return known;
     }
     // Looking for devices is only worth it if a setting depends on them.
     let on_the_host = Config { device: Choice::Host, ..config.clone() };
-    let on_the_host = settings::idle_notes(chosen, &on_the_host);
+    let on_the_host = settings::idle_notes(&chosen, &on_the_host);
     // The run itself reports why existing devices are not used.
     let is_none = || Choice::Auto.offer(&|_| {}).is_ok_and(|offer| offer.is_none());
     if known != on_the_host && is_none() { on_the_host } else { known }

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     if let Some(out) = &args.out {
         if out.is_file() && !args.force {
             let why = format!("--out {} exists; replace it with --force", out.display());
-            return Err(Failure::Error(why));
+            return Err(Failure::Usage(why));
         }
         outputs::check(&[("--out", Some(out))], std::slice::from_ref(&args.file))?;
     }
@@ -41,11 +41,15 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Records of an epoch to train on: a tenth is for evaluation.
+fn trained(records: u64) -> u64 {
+    records - (records + 5) / 10
+}
+
 /// Examples of a mini-batch such that an epoch of this many records has at least [`STEPS_LEAST`]
-/// steps.
+/// steps, if there are records enough.
 fn mini_batch(records: u64) -> u64 {
-    // A tenth is for evaluation.
-    let of_step = (records - records / 10) / STEPS_LEAST;
+    let of_step = trained(records) / STEPS_LEAST;
     let power = of_step.checked_ilog2().map_or(1, |power| 1 << power);
     power.min(MINI_BATCH_MAX)
 }
@@ -68,9 +72,11 @@ fn text(path: &Path, guess: &Guess) -> String {
         text += &format!("header = {header}\n");
     }
     let (records, batch) = (guess.records_least, mini_batch(guess.records_least));
+    let (steps, records) = (trained(records).div_ceil(batch), counted(records, "record"));
+    let steps = counted(steps, "step");
     text += &format!(
-        "# Examples of a step: an epoch of {records} records, about the least that the file has,\n\
-         # makes {STEPS_LEAST} steps.\nmini_batch = {batch}\nepochs = 1\n"
+        "# Examples of a step. The file has at least {records} (estimated):\n\
+         # an epoch makes at least {steps}.\nmini_batch = {batch}\nepochs = 1\n"
     );
     if guess.trim {
         text += "trim = true\n";
@@ -175,8 +181,8 @@ mod tests {
         let of = [0, 1, 100, 223, 3_000, 60_000, 900_000, 1_000_000, 100_000_000];
         assert_eq!(of.map(mini_batch), [1, 1, 1, 1, 8, 256, 2048, 4096, 4096]);
         for records in (223..2_000_000).step_by(997) {
-            let trained = records - (records as f64 * 0.1).round() as u64;
-            assert!(trained.div_ceil(mini_batch(records)) >= STEPS_LEAST, "{records}");
+            assert!(trained(records).div_ceil(mini_batch(records)) >= STEPS_LEAST, "{records}");
+            assert_eq!(trained(records), records - (records as f64 * 0.1).round() as u64);
         }
     }
 }

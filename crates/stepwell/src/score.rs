@@ -13,7 +13,7 @@ use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundin
 use crate::cli::ScoreArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::resolve::{give, idle_notes, set_all};
+use crate::resolve::{check_files, give, idle_notes, set_all};
 use crate::say::{self, say};
 use crate::signals::Signals;
 use crate::train::{data_files, surroundings};
@@ -106,6 +106,8 @@ impl<'a> Scoring<'a> {
         }
         if is_trained && !chosen.iter().any(|key| key == "data.eval_paths") {
             find_data(&config)?;
+        } else {
+            check_files(&config)?;
         }
         let progress = Arc::new(Progress::of_scoring(&config));
         Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
@@ -175,7 +177,7 @@ fn find_data(config: &Config) -> Result<(), Failure> {
         let relative = of.iter().any(|path| Path::new(path).is_relative());
         let here = std::env::current_dir().ok().filter(|_| relative);
         return Err(match (here, error) {
-            (Some(here), error @ DataError::Path { .. }) => Failure::Error(format!(
+            (Some(here), error @ DataError::Path { .. }) => Failure::Usage(format!(
                 "{error}: this name is from the checkpoint, and it was looked up in {}; name the \
                  data with --data, or run where the model was trained",
                 here.display()

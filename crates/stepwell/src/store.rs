@@ -165,7 +165,7 @@ fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, String> {
 
 fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     let mut said = Ok(());
-    let Named { checkpoint, stores } = named(directories)?;
+    let Named { checkpoint, stores } = named(directories).map_err(Failure::Usage)?;
     let _leases = leases(&stores)?;
     let (mut damaged, mut unchecked, mut is_damage) = (0, Vec::new(), false);
     let mut all = Vec::new();

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     let path = args.out.display();
     if args.out.is_file() && !args.force {
-        return Err(format!("{path} exists; replace it with --force").into());
+        return Err(Failure::Usage(format!("{path} exists; replace it with --force")));
     }
     let packing = packing_of(&args.out).map_err(Failure::Usage)?;
     outputs::check(&[("--out", Some(&args.out))], &[])?;

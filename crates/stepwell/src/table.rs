@@ -301,6 +301,8 @@ fn put_settings<T>(page: &mut Page, prefix: &str, settings: &[Setting<T>], part:
         let key = format!("{prefix}{}", setting.key);
         let value = match (setting.get(part), setting.default_name) {
             (Value::Null, Some(name)) => name.replace('`', ""),
+            (Value::Null, None) => "none".to_owned(),
+            (Value::String(text), _) => text,
             (value, _) => value.to_string(),
         };
         put!(page, "{key:<30}{} [{value}]", setting.help);

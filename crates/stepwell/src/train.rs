@@ -72,6 +72,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     }
     check(&config, &chosen).map_err(Failure::Usage)?;
     resolve::check_data(&args.settings, &config, &chosen).map_err(Failure::Usage)?;
+    resolve::check_files(&config)?;
     // A resumed run reads the same data as before; a warm start reads each file once.
     let goes_on = matches!(args.resume, Some(Resume::Always));
     if !goes_on && (from.is_none() || args.again) {
@@ -96,17 +97,18 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
         }
     };
     let limits = args.limits.as_deref().map(Limits::read).transpose();
-    let limits = limits.map_err(|error| error.to_string())?;
+    let limits = limits.map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Prepared { config, limits, warm })
 }
 
 /// Refuses a directory that cannot have TensorBoard's events.
-fn check_events(directory: &Path, config: &Config) -> Result<(), String> {
+fn check_events(directory: &Path, config: &Config) -> Result<(), Failure> {
     let kept = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
     let is_own = |of: &Option<PathBuf>| of.as_ref().is_some_and(|of| are_one(directory, of));
     if let Some((key, _)) = kept.into_iter().find(|(_, of)| is_own(of)) {
         let directory = directory.display();
-        return Err(format!("--tensorboard {directory} is also {key}: name two directories"));
+        let why = format!("--tensorboard {directory} is also {key}: name two directories");
+        return Err(Failure::Usage(why));
     }
     outputs::check_directory("--tensorboard", directory)
 }
@@ -338,7 +340,8 @@ pub(crate) fn surroundings(
     progress: Arc<Progress>,
     stop: StopRequest,
 ) -> Surroundings {
-    let (ranks, planned) = (config.ranks.count, (config.clone(), Arc::clone(&progress)));
+    let (ranks, run) = (config.ranks.count, config.clone());
+    let [planned, notes, warnings] = [(); 3].map(|()| Arc::clone(&progress));
     Surroundings {
         observer: progress,
         machine: Machine::default(),
@@ -351,11 +354,12 @@ pub(crate) fn surroundings(
         settings: settings::to_json(config),
         on_plan: Arc::new(move |capacity| {
             say!("{}", plan::line(capacity, ranks).text().trim_end());
-            plan::memory_note(&planned.0).iter().for_each(say::note);
-            planned.1.planned(&planned.0, capacity);
+            let notes = capacity.tight.iter().chain(&capacity.notes).cloned();
+            notes.chain(plan::memory_note(&run)).for_each(|note| planned.note(&note));
+            planned.planned(&run, capacity);
         }),
-        on_note: Arc::new(say::told),
-        on_warning: Arc::new(|warning: &str| say::warn(warning)),
+        on_note: Arc::new(move |note: &str| notes.note(note)),
+        on_warning: Arc::new(move |warning: &str| warnings.warn(warning)),
     }
 }
 

@@ -215,6 +215,7 @@ impl Error {
                 | Self::Store(Options(_))
                 | Self::Engine(
                     EngineError::Settings(_)
+                        | EngineError::Checkpoint { .. }
                         | EngineError::NoRowOnDevice { .. }
                         | EngineError::Store(Options(_))
                 )

@@ -240,7 +240,7 @@ impl<'a> Job<'a> {
             self.tally.add("runs without a listener", 1);
             return Ok(from.is_some());
         }
-        check::went_on(&ran.out, from).map(|()| from.is_some())
+        check::went_on(&ran.err, from).map(|()| from.is_some())
     }
 
     /// The command of a launch.
@@ -283,7 +283,8 @@ impl<'a> Job<'a> {
             check::whole(report, &self.reference)?;
             self.scale = ran.wall;
         }
-        self.tally.ended(self.case, course.variant, launch, report, &ran.out);
+        let said = format!("{}{}", ran.out, ran.err);
+        self.tally.ended(self.case, course.variant, launch, report, &said);
         Ok(())
     }
 

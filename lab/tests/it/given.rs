@@ -59,9 +59,20 @@ fn wrong_arguments_have_status_2() {
         (&["bench", "cpu", "--set", "features.1.columns=C1"], "one table with all columns"),
     ] {
         let error = shop.fails(args);
-        assert!(error.starts_with("stepwell: ") && error.contains(why), "{args:?}: {error}");
+        assert!(error.starts_with("stepwell-lab: ") && error.contains(why), "{args:?}: {error}");
         assert_eq!(shop.run(args).status.code(), Some(2), "{args:?}");
     }
+    for args in [
+        &["cache-sim", "none"][..],
+        &["study", "ctr", "--data", "none"],
+        &["study", "rna", "--data", "none"],
+        &["bench", "ranks", "--data", "none"],
+        &["bench", "ssd", "--dir", "none"],
+        &["bench", "mem", "--json", "none/x.json"],
+    ] {
+        assert_eq!(shop.run(args).status.code(), Some(2), "{args:?}");
+    }
+    assert!(!shop.ok(&["--help"]).contains("diff"));
     let help = shop.ok(&["cache-sim", "--help"]);
     assert!(help.contains("[possible values: all, lru-lfu, lru, lfu,"), "{help}");
     // A policy that the product no longer has is not measured in silence.

@@ -297,12 +297,12 @@ fn notes_on_files(
 ) -> Result<NameNotes, DataError> {
     let NameNotes { mut notes, mut warnings } = NameNotes::default();
     let layout = options.layout.as_deref();
-    let evaluated = eval_input.map(|input| (input, "files to evaluate on"));
+    // With a split, and when a model is only scored, both are the same files.
+    let others = eval_input.filter(|other| other.files() != input.files());
+    let evaluated = others.map(|input| (input, "files to evaluate on"));
     let both = || [(input, "data files")].into_iter().chain(evaluated);
     notes.extend(both().filter_map(|(of, what)| recordless_note(of.files(), layout, what)));
     notes.extend(both().filter_map(|(of, what)| repeated_note(of.files(), what)));
-    // With a split, both are the same files.
-    let others = eval_input.filter(|_| !layout.is_some_and(Layout::splits));
     for input in std::iter::once(input).chain(others) {
         if let Input::Files(files) = input {
             let of_names = names_notes(files)?;

@@ -264,7 +264,7 @@ impl Observer for Curves {
         });
     }
 
-    fn epoch_trained(&self, metrics: &Metrics) {
+    fn epoch_trained(&self, _epoch: u64, metrics: &Metrics) {
         self.with(|state| {
             self.catch_up(state);
             state.loss_before = state.now.loss_sum;

@@ -64,8 +64,8 @@ struct State {
     scored: Recent,
     /// Examples trained on before this process started.
     before: Option<u64>,
-    /// Epochs that this process has trained.
-    epochs: u64,
+    /// Number of trained epochs; `None` before the first one that ends in this process.
+    epochs: Option<u64>,
     shown: Option<Instant>,
 }
 
@@ -85,7 +85,7 @@ impl Progress {
         let bar = shows_bars().then(|| bar_of(total));
         let mini_batch = config.data.mini_batch as u64;
         let (trained, scored) = (Recent::default(), Recent::default());
-        let (purpose, before, shown, epochs) = (None, None, None, 0);
+        let (purpose, before, shown, epochs) = (None, None, None, None);
         let state = State { waits: true, total, purpose, trained, scored, before, epochs, shown };
         let (told, seconds) = (bar.clone(), if bar.is_some() { 1 } else { LINE_SECONDS });
         let waiting =
@@ -126,22 +126,38 @@ impl Progress {
         let of_epoch = |total: u64| (total / self.epochs).max(1);
         let number = match state.total {
             Some(total) => done.saturating_sub(1) / of_epoch(total) + 1,
-            None => (state.before == Some(0)).then_some(state.epochs + 1)?,
+            None => state.epochs.or((state.before == Some(0)).then_some(0))? + 1,
         };
         (self.epochs > 1).then(|| format!("epoch {}/{}", number.min(self.epochs), self.epochs))
     }
 
-    /// Prints the figures of an epoch, unless it is the only one: then the final table has them.
+    /// Prints the figures of an epoch, unless it is the only one: then the final table has them. A
+    /// resumed run may have none of its first epoch left to train.
     fn figures(&self, what: &str, metrics: &Metrics) {
-        if self.epochs > 1 && !self.only_scores {
-            self.line(&format!("{what:<24}{}", crate::table::metrics_line(metrics)));
+        if self.epochs > 1 && !self.only_scores && metrics.examples > 0 {
+            self.line(&format!("{what:<23} {}", crate::table::metrics_line(metrics)));
         }
     }
 
+    /// Prints a note on the run.
+    pub(crate) fn note(&self, note: &str) {
+        self.beside_bar(|| say::note(note));
+    }
+
+    /// Prints a problem that does not end the run.
+    pub(crate) fn warn(&self, warning: &str) {
+        self.beside_bar(|| say::warn(warning));
+    }
+
     fn line(&self, text: &str) {
+        self.beside_bar(|| say!("{text}"));
+    }
+
+    /// Prints lines while the bar is away.
+    fn beside_bar(&self, print: impl FnOnce()) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| say!("{text}")),
-            None => say!("{text}"),
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 }
@@ -288,15 +304,10 @@ impl Observer for Progress {
         }
     }
 
-    fn epoch_trained(&self, metrics: &Metrics) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.epochs += 1;
-        // A resumed run does not know how many epochs came before.
-        let is_whole = state.before.is_none_or(|before| before == 0);
-        let number = format!(" {}/{}", state.epochs, self.epochs);
-        drop(state);
-        let what = format!("epoch{}, progressive", if is_whole { &number } else { "" });
-        self.figures(&what, metrics);
+    fn epoch_trained(&self, epoch: u64, metrics: &Metrics) {
+        let trained = epoch + 1;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).epochs = Some(trained);
+        self.figures(&format!("epoch {trained}/{}, progressive", self.epochs), metrics);
     }
 
     fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {

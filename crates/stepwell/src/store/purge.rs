@@ -26,7 +26,7 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     let stores = match directories[..] {
         // Only directories of checkpoints were named.
         [] => Vec::new(),
-        _ => named(&directories)?.stores,
+        _ => named(&directories).map_err(Failure::Usage)?.stores,
     };
     let whole = stores.iter().flatten().all(|store| is_aside(store));
     let (mut said, mut all, mut errors) = (Ok(()), Vec::new(), Vec::new());
@@ -46,11 +46,15 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
         }
     }
     let aside = set_aside(&[directories, kept].concat());
+    let is_nothing = all.is_empty() && errors.is_empty() && checkpoints.is_empty();
     if json {
         let all = json!({ "stores": all, "checkpoints": checkpoints, "set_aside": aside });
         said = say::whole(&format!("{all:#}\n"));
     } else {
         said = said.and(show_checkpoints(&checkpoints).say()).and(show_aside(&aside).say());
+        if is_nothing && aside.is_empty() {
+            said = said.and(say::whole("nothing is set aside there\n"));
+        }
     }
     if errors.is_empty() { said } else { Err(errors.join("; ").into()) }
 }

@@ -17,7 +17,7 @@ use crate::say::{self, Page, put, tell};
 
 /// Salvages the stores in the directories into new ones.
 pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<(), Failure> {
-    let Named { checkpoint, stores } = named(directories)?;
+    let Named { checkpoint, stores } = named(directories).map_err(Failure::Usage)?;
     let _leases = leases(&stores)?;
     refuse_inside(directories, into)?;
     refuse_file(into)?;

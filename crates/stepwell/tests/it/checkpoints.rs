@@ -133,7 +133,7 @@ fn a_run_that_is_over_says_that_nothing_is_left() {
     let data = shop.examples("data.tsv", 1000);
     let run = |epochs: &str, more: &[&str]| {
         let given = ["--checkpoint", "saved", "--data.epochs", epochs];
-        shop.ok(&train(&data, &[&given[..], more].concat()))
+        shop.notes(&train(&data, &[&given[..], more].concat()))
     };
     let over = "nothing was left to train: the run with data.epochs = ";
     assert!(!run("2", &[]).contains(over));
@@ -235,7 +235,7 @@ fn what_lies_in_the_place_of_a_checkpoint_is_set_aside() {
     let last = whole["steps"].as_u64().unwrap();
     let name = format!("step-{last:012}");
     fs::remove_file(shop.path(&format!("saved/{name}/checkpoint.json"))).unwrap();
-    let said = shop.ok(&[&args[..], &["--resume=auto"]].concat());
+    let said = shop.notes(&[&args[..], &["--resume=auto"]].concat());
     let passed_over =
         format!("saved/{name} is not a complete checkpoint of that step and is ignored");
     assert!(said.contains(&passed_over), "{said}");

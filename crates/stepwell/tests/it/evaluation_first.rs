@@ -112,7 +112,7 @@ fn an_evaluation_part_without_an_example_is_told() {
     let data = shop.examples("data.tsv", 300);
     fs::write(shop.path("bad.tsv"), "bad\n".repeat(3)).unwrap();
     let more = ["--data.eval_paths", "bad.tsv", "--data.skip_max", "3"];
-    let said = shop.ok(&args(&[&data], &more));
+    let said = shop.notes(&args(&[&data], &more));
     assert!(said.contains("nothing will be evaluated"), "{said}");
 }
 

@@ -310,9 +310,9 @@ fn removed_policies_mean_the_default_and_say_so() {
         (&["--set", "tiers.policy=w-tinylfu"], "w-tinylfu"),
         (&["run.toml"], "w_tinylfu"),
     ] {
-        let (policy, error) = policy(args);
+        let (policy, error) = policy(&[args, &["--quiet"]].concat());
         assert_eq!(policy, "s3-fifo", "{args:?}");
-        let note = format!("stepwell: note: tiers.policy = {name}: this policy was removed");
+        let note = format!("stepwell: warning: tiers.policy = {name}: this policy was removed");
         assert!(error.starts_with(&note) && error.lines().count() == 1, "{error}");
     }
     for (name, is) in [("s3_fifo", "s3-fifo"), ("lru_lfu", "lru-lfu"), ("sven", "sven")] {
@@ -320,4 +320,12 @@ fn removed_policies_mean_the_default_and_say_so() {
     }
     let error = shop.fails(&["config", "--tiers.policy", "fifo"]);
     assert!(error.contains("tiers.policy = fifo: give one of lru-lfu, s3-fifo, sven"), "{error}");
+}
+
+/// A file of all settings, as `config --toml` writes it, chooses none of them.
+#[test]
+fn defaults_that_a_file_repeats_need_no_notes() {
+    let shop = Workshop::new();
+    fs::write(shop.path("all.toml"), shop.ok(&["config", "--toml"])).unwrap();
+    assert_eq!(shop.notes(&["plan", "all.toml", "--rows", "1000"]), "");
 }

@@ -198,6 +198,10 @@ fn a_guess_is_written_to_a_file_that_is_not_there() {
     let written = fs::read_to_string(shop.path("run.toml")).unwrap();
     assert_eq!(written, shop.ok(&["schema", "rows.csv"]));
     assert!(written.contains("mini_batch = 1\n") && written.contains("epochs = 1\n"), "{written}");
+    fs::write(shop.path("ten.csv"), "click,user\n".to_owned() + &"1,ada\n0,bo\n".repeat(5))
+        .unwrap();
+    let steps = "has at least 10 records (estimated):\n# an epoch makes at least 9 steps.\n";
+    assert!(shop.ok(&["schema", "ten.csv"]).contains(steps));
     let said = shop.fails(&["schema", "rows.csv", "--out", "run.toml"]);
     assert!(said.contains("run.toml exists; replace it with --force"), "{said}");
     shop.ok(&["schema", "rows.csv", "--out", "run.toml", "--force"]);
@@ -331,6 +335,9 @@ fn columns_without_a_value_are_warned_of_even_quietly() {
             assert!(first.starts_with(&expected) && said.lines().count() == 1, "{args:?}: {said}");
         }
     }
+    // Data that is only scored is looked at once.
+    let said = shop.notes(&["eval", "saved", "--data", "empty.csv", "-q"]);
+    assert_eq!(said.matches("of empty.csv has price").count(), 1, "{said}");
     // One record with a value is enough.
     fs::write(shop.path("few.csv"), csv("") + &line(1, "2")).unwrap();
     let output = shop.run(&["train", "run.toml", "--data", "few.csv", "-q"]);

@@ -34,17 +34,17 @@ fn resuming_removes_rows_of_runs_alone() {
     }
     let mut resumed = train(&data, &BOTH);
     resumed.push("--resume");
-    let said = shop.ok(&resumed);
+    let said = shop.notes(&resumed);
     assert!(said.contains("set aside into rows/set-aside-1"), "{said}");
     assert!(shop.path("rows/rows-important/a").is_dir());
     assert!(shop.path("rows/set-aside-1/rows-7/b").is_dir());
     assert!(!shop.path("rows/set-aside-1/rows-0").exists());
-    let said = shop.ok(&resumed);
+    let said = shop.notes(&resumed);
     assert!(!said.contains("set aside"), "{said}");
     // Without a checkpoint to restore them from, a run's rows are not removed either.
     fs::rename(shop.path("saved"), shop.path("elsewhere")).unwrap();
     *resumed.last_mut().unwrap() = "--resume=auto";
-    let said = shop.ok(&resumed);
+    let said = shop.notes(&resumed);
     assert!(said.contains("set aside into rows/set-aside-2"), "{said}");
     assert!(shop.path("rows/set-aside-2/rows-0/manifest.json").exists());
 }

@@ -5,6 +5,24 @@ use std::process::Stdio;
 
 use crate::common::{SMALL, Workshop};
 
+/// A resumed run that has nothing of an epoch left to train shows no figures of it, and knows the
+/// numbers of the others.
+#[test]
+fn epochs_of_a_resumed_run_have_their_numbers() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 600);
+    let train = |more: &[&str]| {
+        let run = ["train", "--data", &data, "--checkpoint", "saved", "--tiers.segment=64KiB"];
+        shop.ok(&[&run[..], more, &SMALL].concat())
+    };
+    train(&[]);
+    let said = train(&["--resume", "--data.epochs", "3"]);
+    let epochs: Vec<&str> =
+        said.lines().filter_map(|line| line.split_once(", prog")).map(|(epoch, _)| epoch).collect();
+    assert_eq!(epochs, ["epoch 2/3", "epoch 3/3"], "{said}");
+    assert!(!said.contains("over 0 examples"), "{said}");
+}
+
 #[test]
 fn a_run_says_how_fast_it_is_just_now_and_what_is_left() {
     let shop = Workshop::new();

@@ -153,9 +153,13 @@ fn resuming_from_nothing_is_refused_unless_asked_for() {
     std::fs::create_dir(shop.path("empty")).unwrap();
     let refused = shop.fails(&train(&data, "empty", &["--resume"]));
     assert!(refused.contains("no checkpoint to resume from"), "{refused}");
-    let begun = shop.ok(&train(&data, "saved", &["--resume=auto"]));
-    assert!(begun.contains("no checkpoint in saved yet: starting at step 0"), "{begun}");
-    let resumed = shop.ok(&train(&data, "saved", &["--resume=auto", "--set", "data.epochs=2"]));
+    let begun = shop.notes(&train(&data, "saved", &["--resume=auto"]));
+    assert!(
+        begun.contains("stepwell: note: no checkpoint in saved yet: starting at step 0"),
+        "{begun}"
+    );
+    let more = ["--resume=auto", "--set", "data.epochs=2"];
+    let resumed = shop.notes(&train(&data, "saved", &more));
     assert!(resumed.contains("resuming after step"), "{resumed}");
 }
 

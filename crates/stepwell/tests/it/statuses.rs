@@ -83,21 +83,57 @@ fn flags_and_settings_that_make_no_sense_are_usage() {
 }
 
 #[test]
+fn paths_that_cannot_be_used_are_usage() {
+    let shop = shop();
+    fs::create_dir(shop.path("empty")).unwrap();
+    let small =
+        |more: &[&str]| shop.run(&[&["train", "--data", "data.tsv"], more, &SMALL].concat());
+    for args in [
+        &["train", "none.toml"][..],
+        &["train", "--data", "none.tsv"],
+        &["train", "--data", "none-*.tsv"],
+        &["train", "--data", "data.tsv", "--data.eval_paths", "none.tsv"],
+        &["train", "--data", "data.tsv", "--from", "none"],
+        &["train", "--data", "data.tsv", "--checkpoint", "none", "--resume"],
+        &["train", "--data", "data.tsv", "--checkpoint", "saved", "--tiers.segment=64KiB"],
+        &["train", "--data", "data.tsv", "--report", "none/x.json"],
+        &["train", "--data", "data.tsv", "--tensorboard", "data.tsv"],
+        &["train", "--data", "data.tsv", "--limits", "none.json"],
+        &["plan", "--data", "none.tsv"],
+        &["plan", "--profile", "none.json"],
+        &["eval", "none"],
+        &["eval", "empty"],
+        &["eval", "saved", "--data", "none.tsv"],
+        &["predict", "saved", "--data", "none.tsv"],
+        &["predict", "saved", "--data", "data.tsv", "--out", "none/scores.csv"],
+        &["export", "none", "--to", "x"],
+        &["export", "saved", "--to", "saved"],
+        &["import", "none", "--like", "saved", "--to", "x"],
+        &["inspect", "none"],
+        &["inspect", "data.tsv"],
+        &["convert", "none.tsv", "--out", "x"],
+        &["convert", "data.tsv", "--out", "data.packed"],
+        &["synth", "--out", "data.tsv"],
+        &["store", "check", "none"],
+        &["store", "repair", "none", "--into", "x"],
+        &["schema", "none.csv"],
+        &["diff", "saved", "none"],
+        &["man", "--dir", "data.tsv"],
+    ] {
+        ends(&shop, args, 2);
+    }
+    // Nothing is said to begin before the data is there.
+    assert!(small(&["--data", "none.tsv"]).stdout.is_empty());
+}
+
+#[test]
 fn what_cannot_be_done_is_a_failure() {
     let shop = shop();
     fs::write(shop.path("bad.tsv"), "nonsense\n").unwrap();
     for args in [
-        &["train", "--data", "none.tsv"][..],
-        &["train", "--data", "bad.tsv"],
-        &["eval", "none"],
+        &["train", "--data", "bad.tsv"][..],
         &["predict", "saved", "--data", "bad.tsv", "--out", "scores.csv"],
-        &["export", "saved", "--to", "saved"],
-        &["inspect", "data.tsv"],
         &["convert", "bad.tsv", "--out", "x"],
-        &["synth", "--out", "data.tsv"],
-        &["store", "check", "none"],
-        &["schema", "none.csv"],
-        &["diff", "saved", "none"],
     ] {
         ends(&shop, args, 1);
     }

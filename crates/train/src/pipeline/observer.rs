@@ -89,8 +89,8 @@ pub trait Observer: Send + Sync {
     /// and a logit for each label, which [`Loss::prediction`](crate::Loss::prediction) interprets.
     fn scored(&self, _scored: Scored<'_>) {}
 
-    /// Called after the training part of an epoch.
-    fn epoch_trained(&self, _metrics: &Metrics) {}
+    /// Called after the training part of `epoch`, counted from 0.
+    fn epoch_trained(&self, _epoch: u64, _metrics: &Metrics) {}
 
     /// Called after an evaluation; `best` has the figures of the true probabilities.
     fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {}
@@ -128,8 +128,8 @@ impl Observer for Observers {
         self.0.iter().for_each(|one| one.scored(scored));
     }
 
-    fn epoch_trained(&self, metrics: &Metrics) {
-        self.0.iter().for_each(|one| one.epoch_trained(metrics));
+    fn epoch_trained(&self, epoch: u64, metrics: &Metrics) {
+        self.0.iter().for_each(|one| one.epoch_trained(epoch, metrics));
     }
 
     fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {

@@ -51,9 +51,10 @@ impl Clicks {
         let _others = train.split_off(train.count() / part.max(1));
         if train.count() < least {
             let (found, lines) = (train.count(), least.div_ceil(4) * 5 * part.max(1));
+            let or_fewer = if part > 1 { ", or lower --part" } else { "" };
             return wrong(format!(
                 "has {found} examples to train on, but {least} are needed: give at least {lines} \
-                 lines, or lower --part"
+                 lines{or_fewer}"
             ));
         }
         let clicks = test.labels.iter().filter(|label| **label > 0.5).count();

@@ -46,14 +46,20 @@ impl Workshop {
 
     /// Runs a command that must succeed; returns its standard output.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
+        self.outputs(args).0
+    }
+
+    /// Runs a command that must succeed; returns its notes and warnings.
+    pub(crate) fn notes(&self, args: &[&str]) -> String {
+        self.outputs(args).1
+    }
+
+    /// Runs a command that must succeed; returns its standard output and standard error.
+    fn outputs(&self, args: &[&str]) -> (String, String) {
         let output = self.run(args);
-        assert!(
-            output.status.success(),
-            "{args:?}: {}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        let [out, error] = [output.stdout, output.stderr].map(|of| String::from_utf8(of).unwrap());
+        assert!(output.status.success(), "{args:?}: {out}{error}");
+        (out, error)
     }
 
     /// Runs a command that must fail with one line; returns the line.

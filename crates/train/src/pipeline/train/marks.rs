@@ -27,7 +27,7 @@ impl TrainStage {
                 {
                     return Err(self.diverged(self.measured.steps, f64::NAN));
                 }
-                self.observer.epoch_trained(&metrics);
+                self.observer.epoch_trained(self.position.epoch, &metrics);
                 self.measured.progressive.push(metrics);
             }
             Mark::Evaluated => {
