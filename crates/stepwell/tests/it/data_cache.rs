@@ -13,7 +13,7 @@ use serde_json::Value;
 const CACHE: [&str; 2] = ["--data.cache", "all.cache"];
 /// Output and report of a run.
 fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> (String, Value) {
-    (shop.ok(&args(data, more)), shop.report("report.json"))
+    (shop.said(&args(data, more)), shop.report("report.json"))
 }
 
 fn fails(shop: &Workshop, data: &[&str], more: &[&str]) -> String {

@@ -100,7 +100,7 @@ fn data_of_a_checkpoint_is_looked_for_where_it_is_said() {
     let mut command = shop.command(&["eval", "../saved"]);
     let output = command.current_dir(shop.path("elsewhere")).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     let here = shop.path("elsewhere").canonicalize().unwrap();
     for part in ["rows.csv: does not exist", here.to_str().unwrap(), "name the data with --data"] {
         assert!(said.contains(part), "{said}");
@@ -110,7 +110,7 @@ fn data_of_a_checkpoint_is_looked_for_where_it_is_said() {
     assert!(!said.contains("checkpoint"), "{said}");
     // Nothing is printed if there are no scores.
     let output = shop.run(&["predict", "saved", "--data", "none.csv"]);
-    assert!(output.stdout.is_empty() && output.status.code() == Some(1));
+    assert!(output.stdout.is_empty() && output.status.code() == Some(2));
 }
 
 #[test]

@@ -156,9 +156,9 @@ fn memory_that_a_mini_batch_may_not_fit_is_told_before_the_first_step() {
     let note = planned.lines().find(|line| line.starts_with("note: memory has ")).unwrap();
     assert!(note.contains("a mini-batch of 64 examples with 26 ids each may need up to 1664"));
     let output = shop.run(&args("train", &small));
-    let (said, error) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+    let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(said).unwrap().contains(note));
+    assert!(error.contains(note), "{error}");
     assert!(error.contains("raise tiers.dram to at least "), "{error}");
     // With the size in the note, there is no note any more; so with the size in the run's message.
     let enough = note.split("tiers.dram = ").nth(1).unwrap().split(' ').next().unwrap();

@@ -45,7 +45,7 @@ fn quiet_runs_say_results_alone_and_errors() {
         assert!(!table.contains(said), "{said}: {table}");
     }
     let refused = shop.run(&args(&[&data], &["--checkpoint", "saved", "-q"]));
-    assert_eq!((refused.status.code(), err(&refused).lines().count()), (Some(1), 1));
+    assert_eq!((refused.status.code(), err(&refused).lines().count()), (Some(2), 1));
     // Also for other commands; their main output stays.
     for (args, expected) in [
         (&["-q", "eval", "saved"][..], "evaluation"),

@@ -54,6 +54,12 @@ impl Workshop {
         self.outputs(args).1
     }
 
+    /// Runs a command that must succeed; returns all that it prints.
+    pub(crate) fn said(&self, args: &[&str]) -> String {
+        let (out, error) = self.outputs(args);
+        out + &error
+    }
+
     /// Runs a command that must succeed; returns its standard output and standard error.
     fn outputs(&self, args: &[&str]) -> (String, String) {
         let output = self.run(args);
@@ -62,14 +68,17 @@ impl Workshop {
         (out, error)
     }
 
-    /// Runs a command that must fail with one line; returns the line.
+    /// Runs a command that must fail with one line beside its notes; returns the line.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{args:?} succeeded");
-        assert_eq!(error.trim_end().lines().count(), 1, "{args:?}: {error}");
         assert!(!error.contains("panicked"), "{args:?}: {error}");
-        error.trim_end().to_owned()
+        let is_note = |line: &&str| line.starts_with("stepwell: note: ");
+        let mut lines = error.trim_end().lines().filter(|line| !is_note(line));
+        let line = lines.next().unwrap_or_default().to_owned();
+        assert_eq!(lines.next(), None, "{args:?}: {error}");
+        line
     }
 
     pub(crate) fn report(&self, name: &str) -> Value {
