@@ -45,9 +45,7 @@ pub fn parse<C: FromArgMatches>(command: Command) -> Result<(ArgMatches, C), Fai
     match parsed {
         Ok(parsed) => Ok(parsed),
         Err(answer) if is_help(&answer) && launcher::speaks() => answer.exit(),
-        Err(answer) if answer.use_stderr() => {
-            Err(Failure::Said(wrong(&answer).say(launcher::speaks())))
-        }
+        Err(answer) if answer.use_stderr() => Err(launcher::report_once(&wrong(&answer))),
         Err(answer) => {
             help(&answer)?;
             std::process::exit(answer.exit_code());

@@ -153,11 +153,15 @@ impl Failure {
         }
     }
 
-    /// Prints the failure if `asked`; returns the exit status.
-    pub fn say(&self, asked: bool) -> u8 {
-        if asked && !matches!(self, Self::Unheard | Self::Said(_)) {
+    /// Prints the failure, unless it was printed before.
+    pub fn say(&self) {
+        if !matches!(self, Self::Unheard | Self::Said(_)) {
             say::end(&self.to_string());
         }
+    }
+
+    /// The exit status.
+    pub fn status(&self) -> u8 {
         match self {
             Self::Error(_) => FAILED,
             Self::Usage(_) => USAGE,

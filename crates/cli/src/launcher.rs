@@ -37,6 +37,14 @@ fn count_in(names: &[&str]) -> Option<usize> {
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
+/// Prints a failure that all processes have, in rank 0 alone; returns it as one that was printed.
+pub(crate) fn report_once(failure: &Failure) -> Failure {
+    if speaks() {
+        failure.say();
+    }
+    Failure::Said(failure.status())
+}
+
 /// Fails if a launcher started several processes: `why` gets their number and says what to do
 /// instead. Rank 0 alone prints it.
 ///
@@ -44,7 +52,7 @@ fn count_in(names: &[&str]) -> Option<usize> {
 /// If there are several processes.
 pub fn refuse(why: impl FnOnce(usize) -> String) -> Result<(), Failure> {
     match size() {
-        Some(size) if size > 1 => Err(Failure::Said(Failure::Error(why(size)).say(speaks()))),
+        Some(size) if size > 1 => Err(report_once(&Failure::Error(why(size)))),
         _ => Ok(()),
     }
 }

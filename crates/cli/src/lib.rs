@@ -37,7 +37,10 @@ pub fn main(name: &'static str, run: impl FnOnce() -> Result<(), Failure>) -> Ex
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure.say(true)),
+        Err(failure) => {
+            failure.say();
+            ExitCode::from(failure.status())
+        }
     }
 }
 

@@ -81,10 +81,10 @@ fn holds(directory: &Path, file: &Path) -> bool {
 
 /// Refuses two outputs that are the same file. Does not try to write, since another run may be
 /// writing one of them.
-pub fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), Failure> {
-    if are_one(one.1, other.1) {
-        let (flag, path, other) = (one.0, one.1.display(), other.0);
-        return Err(Failure::Usage(format!("{flag} {path} is also {other}: name two files")));
+pub fn check_apart(flag: &str, path: &Path, key: &str, other: &Path) -> Result<(), Failure> {
+    if are_one(path, other) {
+        let path = path.display();
+        return Err(Failure::Usage(format!("{flag} {path} is also {key}: name two files")));
     }
     Ok(())
 }

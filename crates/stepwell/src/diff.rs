@@ -17,7 +17,7 @@ use crate::bars;
 use crate::cli::DiffArgs;
 use crate::failure::{FAILED, Failure};
 use crate::say::{self, Page, put};
-use crate::snapshots::{largest_index, refuse_lack};
+use crate::snapshots::{largest_index, largest_indexes_of_group, refuse_lack};
 
 /// Shows how two checkpoints differ; the exit status says whether they do.
 pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     };
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     // One store of A is open at a time, and all stores of B with rows of one table.
-    refuse_lack(largest_index(&a, false) + largest_index(&b, true))?;
+    refuse_lack(largest_index(&a) + largest_indexes_of_group(&b))?;
     let whole = compare(&a, &b, args.top)?;
     let mut page = Page::default();
     if args.json {

@@ -29,7 +29,7 @@ use crate::folder::{Folder, cannot_write};
 use crate::progress::Counting;
 use crate::say::{self, tell};
 use crate::signals::Signals;
-use crate::snapshots::{VisitRow, each_row, largest_index, refuse_lack};
+use crate::snapshots::{VisitRow, each_row, largest_index, largest_indexes_of_group, refuse_lack};
 
 /// Sections of the dense part with a value for each parameter; other sections are counts, or
 /// belong to rows.
@@ -46,11 +46,11 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         checkpoint.check_rows()?;
     }
     if let Some(ids) = &args.ids {
-        refuse_lack(largest_index(&checkpoint, true))?;
-        return ids::run(args, (&checkpoint, ids), &signals);
+        refuse_lack(largest_indexes_of_group(&checkpoint))?;
+        return ids::run(args, &checkpoint, ids, &signals);
     }
     // A format may copy the dense part.
-    refuse_lack(largest_index(&checkpoint, false) + checkpoint.dense.bytes())?;
+    refuse_lack(largest_index(&checkpoint) + checkpoint.dense.bytes())?;
     let export = Export::of(args, &checkpoint, signals.stop())?;
     let folder = Folder::begin(&args.to)?;
     let rows = export.write(&folder.unfinished);
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
 struct Export<'a> {
     checkpoint: &'a Checkpoint,
     format: Format,
-    state: bool,
+    state: State,
     /// Only rows trained after this step are written.
     since: Option<u64>,
     stop: StopRequest,
@@ -84,7 +84,8 @@ impl<'a> Export<'a> {
         checkpoint: &'a Checkpoint,
         stop: StopRequest,
     ) -> Result<Self, Failure> {
-        let (state, since, format) = (args.state, args.since, args.format);
+        let (since, format) = (args.since, args.format);
+        let state = if args.state { State::Kept } else { State::Dropped };
         if let Some(since) = since {
             check_since(checkpoint, since)?;
         }
@@ -106,7 +107,8 @@ impl<'a> Export<'a> {
         let sections = self.checkpoint.dense.sections.iter();
         let sections = sections
             .filter(|(name, values)| VECTORS.contains(&name.as_str()) && values.len() == count);
-        let sections: Vec<_> = sections.take(if self.state { usize::MAX } else { 1 }).collect();
+        let sections: Vec<_> =
+            sections.take(if self.state == State::Kept { usize::MAX } else { 1 }).collect();
         if sections.first().is_none_or(|(name, _)| name != "parameters") {
             let path = self.checkpoint.path.display();
             let why = format!("{path}: its dense part does not match its settings");
@@ -146,7 +148,7 @@ impl<'a> Export<'a> {
     fn table(&self, number: usize, folder: &Path) -> Result<u64, Failure> {
         let spec = self.checkpoint.table(number)?;
         let (mut rows, mut counting) = (0, Counting::new("rows counted", None));
-        let counted = self.each_row((number, &spec), &mut |_, _| {
+        let counted = self.each_row(number, &spec, &mut |_, _| {
             rows += 1;
             counting.at(rows);
             Ok(())
@@ -166,7 +168,7 @@ impl<'a> Export<'a> {
         let about = [self.about(), about].concat();
         let mut file = self.format.table(&path, &parts.tensors(rows), &about).map_err(fail)?;
         let (mut progress, mut written) = (Counting::new("rows", Some(rows)), 0);
-        let outcome = self.each_row((number, &spec), &mut |key, row| {
+        let outcome = self.each_row(number, &spec, &mut |key, row| {
             written += 1;
             progress.at(written);
             Ok(parts.put(&mut *file, key, row).map_err(fail)?)
@@ -180,11 +182,12 @@ impl<'a> Export<'a> {
     /// Visits the rows of a table to write, with their keys.
     fn each_row(
         &self,
-        (number, spec): (usize, &TableSpec),
+        number: usize,
+        spec: &TableSpec,
         visit: &mut VisitRow<'_>,
     ) -> Result<(), Failure> {
         let since = self.since.unwrap_or(0);
-        each_row(self.checkpoint, (number, spec), &self.stop, &mut |key, row| {
+        each_row(self.checkpoint, number, spec, &self.stop, &mut |key, row| {
             let is_wanted = since == 0 || u64::from(spec.history(row).used) > since;
             if is_wanted { visit(key, row) } else { Ok(()) }
         })
@@ -216,6 +219,15 @@ pub(crate) fn dotted(name: &str) -> String {
     name.replace('/', ".")
 }
 
+/// What happens to the state of optimizers and to histories of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It goes along with the weights.
+    Kept,
+    /// It is not exported, and training begins anew with what is imported.
+    Dropped,
+}
+
 /// The parts of a row that are exported or imported.
 pub(crate) struct Parts<'a> {
     spec: &'a TableSpec,
@@ -224,9 +236,9 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(crate) fn of(spec: &'a TableSpec, state: bool) -> Self {
+    pub(crate) fn of(spec: &'a TableSpec, state: State) -> Self {
         let rest = spec.parts();
-        let rest = rest.iter().skip(1).filter(|part| state && part.name != "tag");
+        let rest = rest.iter().skip(1).filter(|part| state == State::Kept && part.name != "tag");
         let kind = |holds| if holds == "u32" { Kind::U32 } else { Kind::F32 };
         Self { spec, rest: rest.map(|part| (part.name, part.lanes, kind(part.holds))).collect() }
     }

@@ -29,6 +29,7 @@ use stepwell_train::RunState;
 use self::reader::TensorReader;
 use self::table::TableTensors;
 use crate::cli::ImportArgs;
+use crate::export::State;
 use crate::failure::Failure;
 use crate::folder::{Folder, cannot_write};
 use crate::say::{self, tell};
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let import = Import {
         like: &like,
         tensors: &args.tensors,
-        fresh_state: args.fresh_state,
+        state: if args.fresh_state { State::Dropped } else { State::Kept },
         stop: signals.stop(),
     };
     let rows = import.make(&folder.unfinished);
@@ -70,14 +71,14 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
 struct Import<'a> {
     like: &'a Checkpoint,
     tensors: &'a Path,
-    fresh_state: bool,
+    state: State,
     stop: StopRequest,
 }
 
 impl Import<'_> {
     /// Makes the checkpoint in `folder`; returns its number of rows.
     fn make(&self, folder: &Path) -> Result<u64, Failure> {
-        let dense = dense::read(&self.path("dense"), self.like, self.fresh_state)?;
+        let dense = dense::read(&self.path("dense"), self.like, self.state)?;
         let tables: Result<Vec<TableSpec>, _> =
             (0..self.like.tables()).map(|number| self.like.table(number)).collect();
         let tables = tables?;
@@ -85,7 +86,7 @@ impl Import<'_> {
         // All tensors are checked before the first row is written.
         let open = tables.iter().map(|spec| {
             let path = self.path(&format!("table-{}", spec.name));
-            TableTensors::open(&path, (self.like, spec), self.fresh_state)
+            TableTensors::open(&path, self.like, spec, self.state)
         });
         let tensors = open.collect::<Result<Vec<_>, _>>()?;
         let index = tensors.iter().map(|tensors| tensors.index_bytes());
@@ -95,7 +96,7 @@ impl Import<'_> {
         for members in self.groups(&tables)? {
             let disk = FileDisk::create(&rows.join(groups.len().to_string()));
             let disk = Arc::new(disk?);
-            groups.push(Arc::new(self.group((&tables, &tensors), members, disk)?));
+            groups.push(Arc::new(self.group(&tables, &tensors, members, disk)?));
             if self.stop.is_made() {
                 return Ok(0);
             }
@@ -156,7 +157,8 @@ impl Import<'_> {
     /// The rows of a table group.
     fn group(
         &self,
-        (tables, tensors): (&[TableSpec], &[TableTensors<'_>]),
+        tables: &[TableSpec],
+        tensors: &[TableTensors<'_>],
         members: GroupTables,
         disk: Arc<FileDisk>,
     ) -> Result<Group, Failure> {
@@ -166,7 +168,7 @@ impl Import<'_> {
         let page_bytes = self.page_bytes(members.tables[0]);
         let options = StoreOptions {
             page_bytes,
-            segment_bytes: self.segment_bytes(rows, (spec.row_bytes(), page_bytes)),
+            segment_bytes: self.segment_bytes(rows, spec.row_bytes(), page_bytes),
             index_bytes_max: u64::MAX,
             rows_hint: rows,
             compaction: Compaction::Inline,
@@ -186,7 +188,7 @@ impl Import<'_> {
 
     /// The length of segments: the run's, or what this many rows take if that is less, because a
     /// whole segment's space is allocated at once.
-    fn segment_bytes(&self, rows: u64, (row_bytes, page_bytes): (usize, usize)) -> u64 {
+    fn segment_bytes(&self, rows: u64, row_bytes: usize, page_bytes: usize) -> u64 {
         let config = RunState::read(self.like).map_err(|error| error.to_string());
         let config = config.and_then(|state| settings::from_json(&state.config));
         let of_run = config.ok().and_then(|config| config.tiers.segment);

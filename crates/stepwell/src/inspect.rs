@@ -25,7 +25,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     }
     let checkpoint = Checkpoint::open(&args.checkpoint)?;
     outputs::check(&[("--svg", args.svg.as_deref())], std::slice::from_ref(&checkpoint.path))?;
-    refuse_lack(largest_index(&checkpoint, false))?;
+    refuse_lack(largest_index(&checkpoint))?;
     let mut tables = Vec::new();
     let earlier = specs_of_run(&checkpoint);
     for (number, meta) in tables_of(&checkpoint).iter().enumerate() {

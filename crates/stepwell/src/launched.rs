@@ -115,10 +115,13 @@ pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
     let leads = fabric.rank() == 0;
     let leader_is_lost =
         fabric.rank() == 1 && matches!(&ended, Ended::Others(FabricError::Lost { rank: 0, .. }));
-    let status = ended.into_failure().say(leads || leader_is_lost);
+    let failure = ended.into_failure();
+    if leads || leader_is_lost {
+        failure.say();
+    }
     // After the message is printed, because a launcher may kill other ranks once one has ended.
     drop(fabric);
-    Err(Failure::Said(status))
+    Err(Failure::Said(failure.status()))
 }
 
 fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
@@ -143,7 +146,7 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
         }
         let from = from.map(|from| WarmStart::from_text(&from)).transpose();
         let from = from.map_err(Ended::from).inspect_err(tells)?;
-        return train::follow(args, (&config, from), &signals, ranks);
+        return train::follow(args, &config, from, &signals, ranks);
     }
     let prepared = train::prepare(args, Some(fabric.size()));
     let prepared = prepared.map_err(|failure| signals.or_interrupted(failure, train::EARLY));

@@ -22,7 +22,8 @@ impl Names {
     /// Opens the texts of `columns`, which `flag` names, in the files that `config` evaluates on.
     pub(crate) fn open(
         config: &Config,
-        (flag, columns): (&'static str, &[String]),
+        flag: &'static str,
+        columns: &[String],
     ) -> Result<Self, Failure> {
         let said = format!("{flag} {}", columns.join(", "));
         let layout = config.named_layout()?;

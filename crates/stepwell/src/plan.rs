@@ -24,7 +24,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let base = from.as_ref().map(FromCheckpoint::base);
     let (config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
     if from.is_some() {
-        check_data(&config, false)?;
+        check_data(&config)?;
     }
     train::check(&config, &chosen).map_err(Failure::Usage)?;
     resolve::check_files(&config)?;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let ranks = config.ranks.count;
     let disk = capacity.disk(&config, args.rows);
     if args.json {
-        let whole = of_machines(&capacity, ranks, (disk.as_ref(), forecast.as_ref()));
+        let whole = of_machines(&capacity, ranks, disk.as_ref(), forecast.as_ref());
         return say::whole(&format!("{whole:#}\n"));
     }
     let mut page = page(&capacity, ranks);
@@ -242,7 +242,8 @@ fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
 fn of_machines(
     capacity: &Capacity,
     ranks: usize,
-    (disk, forecast): (Option<&Budget>, Option<&Forecast>),
+    disk: Option<&Budget>,
+    forecast: Option<&Forecast>,
 ) -> Value {
     let bounds = |budget: &Budget| -> Vec<Value> {
         let bound = |of: &Bound| json!({ "name": of.name, "bytes": of.bytes, "why": of.why });

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
         if out.is_none() && begun.get() {
             return Err(Failure::from("a part of the scores was written".to_owned()));
         }
-        let outcome = predict(args, (checkpoint, out), &signals);
+        let outcome = predict(args, checkpoint, out, &signals);
         begun.set(true);
         outcome
     });
@@ -60,7 +60,8 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
 
 fn predict(
     args: &PredictArgs,
-    (checkpoint, out): (&Checkpoint, Option<&Path>),
+    checkpoint: &Checkpoint,
+    out: Option<&Path>,
     signals: &Signals,
 ) -> Result<Report, Failure> {
     let mut scoring = Scoring::of(&args.score, checkpoint)?;
@@ -76,7 +77,7 @@ fn predict(
     let learned = labels(&scoring.config).map_err(|error| error.to_string())?;
     Columns::check(&args.id, &learned, args.label).map_err(Failure::Usage)?;
     let ids = Some(&args.id).filter(|ids| !ids.is_empty());
-    let names = ids.map(|ids| Names::open(&scoring.config, ("--id", ids))).transpose()?;
+    let names = ids.map(|ids| Names::open(&scoring.config, "--id", ids)).transpose()?;
     outputs::check(&[("--out", out)], &scoring.inputs())?;
     scoring.announce("scoring with");
     let around = scoring.surroundings(signals);

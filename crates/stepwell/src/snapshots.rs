@@ -1,5 +1,8 @@
 //! Visits the rows of a checkpoint.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
@@ -14,23 +17,27 @@ const THREADS: u64 = 3;
 /// Bytes for buffers of reads, writes and rows.
 const BUFFER_BYTES: u64 = 96 << 20;
 
-/// Bytes of the largest index among a checkpoint's stores; if `together`, of the largest sum over
-/// the stores that all ranks have of one table group.
-pub(crate) fn largest_index(checkpoint: &Checkpoint, together: bool) -> u64 {
-    let mut of_groups: Vec<u64> = Vec::new();
+/// Bytes of the largest index among a checkpoint's stores.
+pub(crate) fn largest_index(checkpoint: &Checkpoint) -> u64 {
+    checkpoint.rows.iter().map(|rows| index_of(&rows.path)).max().unwrap_or(0)
+}
+
+/// Bytes of the largest indexes of one table group: of the stores that all ranks have of it.
+pub(crate) fn largest_indexes_of_group(checkpoint: &Checkpoint) -> u64 {
+    let mut of_groups = BTreeMap::new();
     for rows in &checkpoint.rows {
-        // Opening a store that cannot be read fails later.
-        let manifest = FileDisk::open(&rows.path).ok().and_then(|disk| Manifest::load(&disk).ok());
-        let bytes = manifest.map_or(0, |manifest| {
-            let rows = manifest.segments.iter().map(|segment| u64::from(segment.rows)).sum();
-            index_bytes(rows, manifest.row_bytes as usize)
-        });
-        match of_groups.get_mut(rows.group).filter(|_| together) {
-            Some(of_group) => *of_group += bytes,
-            None => of_groups.push(bytes),
-        }
+        *of_groups.entry(rows.group).or_default() += index_of(&rows.path);
     }
-    of_groups.into_iter().max().unwrap_or(0)
+    of_groups.into_values().max().unwrap_or(0)
+}
+
+/// Bytes of the index of a store. Opening one that cannot be read fails later.
+fn index_of(store: &Path) -> u64 {
+    let manifest = FileDisk::open(store).ok().and_then(|disk| Manifest::load(&disk).ok());
+    manifest.map_or(0, |manifest| {
+        let rows = manifest.segments.iter().map(|segment| u64::from(segment.rows)).sum();
+        index_bytes(rows, manifest.row_bytes as usize)
+    })
 }
 
 /// Bytes of the index of a store with `rows` rows.
@@ -55,7 +62,8 @@ pub(crate) type VisitRow<'a> = dyn FnMut(Key, &[f32]) -> Result<(), Failure> + '
 /// The visitor's first error; if a row cannot be read; on a request to `stop`.
 pub(crate) fn each_row(
     checkpoint: &Checkpoint,
-    (number, spec): (usize, &TableSpec),
+    number: usize,
+    spec: &TableSpec,
     stop: &StopRequest,
     visit: &mut VisitRow<'_>,
 ) -> Result<(), Failure> {

@@ -56,7 +56,10 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     let (mut config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     if from.is_some() {
-        warm_start::check_data(&config, args.evaluate_first)?;
+        warm_start::check_data(&config)?;
+    }
+    if from.is_some() && args.evaluate_first {
+        warm_start::check_read_twice(&config)?;
     }
     let outputs = [
         ("--report", args.report.as_deref()),
@@ -67,7 +70,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     args.tensorboard.as_deref().map_or(Ok(()), |directory| check_events(directory, &config))?;
     for (flag, path) in outputs {
         if let (Some(path), Some(cache)) = (path, &config.data.cache) {
-            outputs::check_apart((flag, path), ("data.cache", cache))?;
+            outputs::check_apart(flag, path, "data.cache", cache)?;
         }
     }
     check(&config, &chosen).map_err(Failure::Usage)?;
@@ -242,7 +245,8 @@ fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), 
 /// Trains as another of `ranks`, with the settings of rank 0, and prints nothing.
 pub(crate) fn follow(
     args: &TrainArgs,
-    (config, from): (&Config, Option<WarmStart>),
+    config: &Config,
+    from: Option<WarmStart>,
     signals: &Signals,
     ranks: Ranks,
 ) -> Result<(), Ended> {

@@ -21,14 +21,19 @@ pub(crate) struct FromCheckpoint {
     was: Config,
 }
 
-/// Refuses settings without data and, for `evaluate_first`, data from a stream.
-pub(crate) fn check_data(config: &Config, evaluate_first: bool) -> Result<(), Failure> {
+/// Refuses settings without data.
+pub(crate) fn check_data(config: &Config) -> Result<(), Failure> {
     if config.data.paths.is_empty() {
         let why = "--from trains on other data, and none is given: name it with --data";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let is_stream = |path: &String| stepwell_data::is_stream(Path::new(path));
-    if let Some(stream) = config.data.paths.iter().find(|path| evaluate_first && is_stream(path)) {
+    Ok(())
+}
+
+/// Refuses data from a stream, which `--evaluate-first` would read twice.
+pub(crate) fn check_read_twice(config: &Config) -> Result<(), Failure> {
+    let is_stream = |path: &&String| stepwell_data::is_stream(Path::new(path));
+    if let Some(stream) = config.data.paths.iter().find(is_stream) {
         return Err(Failure::Usage(format!(
             "--evaluate-first reads the data twice, and {stream} can be read only once: leave it \
              out"

@@ -51,6 +51,20 @@ struct Found {
     top: Top<(Key, Norms)>,
 }
 
+/// A row of a table.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    spec: &'a TableSpec,
+    lanes: &'a [f32],
+}
+
+impl<'a> Row<'a> {
+    /// Lanes after the weights.
+    fn state(self) -> &'a [f32] {
+        &self.lanes[self.spec.weight_lanes()..]
+    }
+}
+
 /// The norms of a row's weights in A and in B, as bits.
 type Norms = [u64; 2];
 
@@ -68,7 +82,7 @@ pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, F
     let mut comparison = Comparison { a, b, view: view(b)?, keys, rows, found };
     let rows_at_once = (BYTES_AT_ONCE / a.spec.row_bytes().max(b.spec.row_bytes())).max(1);
     let stop = StopRequest::new();
-    each_row(a.checkpoint, (a.number, a.spec), &stop, &mut |key, row| {
+    each_row(a.checkpoint, a.number, a.spec, &stop, &mut |key, row| {
         comparison.keys.push(key);
         comparison.rows.extend_from_slice(row);
         if comparison.keys.len() >= rows_at_once { comparison.look_up() } else { Ok(()) }
@@ -76,7 +90,7 @@ pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, F
     comparison.look_up()?;
     let Comparison { found, .. } = comparison;
     let mut rows_b = 0;
-    each_row(b.checkpoint, (b.number, b.spec), &stop, &mut |_, _| {
+    each_row(b.checkpoint, b.number, b.spec, &stop, &mut |_, _| {
         rows_b += 1;
         Ok(())
     })?;
@@ -111,7 +125,8 @@ impl Comparison<'_> {
         let of_b = found.iter().zip(rows.chunks_exact(b.row_lanes()));
         for ((key, mine), (found, other)) in of_a.zip(of_b) {
             if *found && b.owns(other) && b.exists(other, step) {
-                self.found.both(*key, (a, mine), (b, other));
+                let (a, b) = (Row { spec: a, lanes: mine }, Row { spec: b, lanes: other });
+                self.found.both(*key, a, b);
             } else {
                 self.found.only_a += 1;
             }
@@ -123,15 +138,15 @@ impl Comparison<'_> {
 }
 
 impl Found {
-    fn both(&mut self, key: Key, a: (&TableSpec, &[f32]), b: (&TableSpec, &[f32])) {
+    fn both(&mut self, key: Key, a: Row<'_>, b: Row<'_>) {
         self.both += 1;
-        if a.0.weight_count() != b.0.weight_count() {
+        if a.spec.weight_count() != b.spec.weight_count() {
             self.weights_changed += 1;
             return;
         }
-        let (weights_a, weights_b) = (a.0.weights(a.1), b.0.weights(b.1));
+        let (weights_a, weights_b) = (a.spec.weights(a.lanes), b.spec.weights(b.lanes));
         let (mut squares, mut same) = ([0.0f64; 3], true);
-        for at in 0..a.0.weight_count() {
+        for at in 0..a.spec.weight_count() {
             let (a, b) = (weights_a.get(at), weights_b.get(at));
             same &= a.to_bits() == b.to_bits();
             let (a, b) = (f64::from(a), f64::from(b));
@@ -145,7 +160,7 @@ impl Found {
         if !same {
             self.weights_changed += 1;
             self.top.offer(distance, (key, [norm_a, norm_b].map(f64::to_bits)));
-        } else if !is_same(&a.1[a.0.weight_lanes()..], &b.1[b.0.weight_lanes()..]) {
+        } else if !is_same(a.state(), b.state()) {
             self.rest_changed += 1;
         }
     }

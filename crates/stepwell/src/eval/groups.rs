@@ -40,7 +40,7 @@ impl Groups {
         if learned.first().is_none_or(|label| label.loss != Loss::LogLoss) {
             return Err(wrong("the label is a number, which has no AUC"));
         }
-        let names = Names::open(&scoring.config, ("--group", &[column.to_owned()]))?;
+        let names = Names::open(&scoring.config, "--group", &[column.to_owned()])?;
         let state = State { names, meter: GroupMeter::default(), failed: None };
         Ok(Self {
             column: column.to_owned(),

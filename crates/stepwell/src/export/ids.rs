@@ -23,7 +23,8 @@ const IDS_AT_ONCE: usize = 4096;
 /// Writes the embeddings of the ids in the file `ids`.
 pub(super) fn run(
     args: &ExportArgs,
-    (checkpoint, ids): (&Checkpoint, &Path),
+    checkpoint: &Checkpoint,
+    ids: &Path,
     signals: &Signals,
 ) -> Result<(), Failure> {
     check_name("--to", &args.to).map_err(Failure::Usage)?;
@@ -32,7 +33,7 @@ pub(super) fn run(
     let config = settings::from_json(&RunState::read(checkpoint)?.config)?;
     let layout = config.named_layout()?;
     let (column, mut texts) = texts_of(ids, args.column.as_deref(), &layout)?;
-    let table = table_of(&config, &layout, (column, args.table.as_deref()));
+    let table = table_of(&config, &layout, column, args.table.as_deref());
     let table = table.map_err(Failure::Usage)?;
     let rows = RowsOf::open(checkpoint, &table)?;
     let name = layout.id_names()[column].0.to_owned();
@@ -123,7 +124,8 @@ fn has_column(path: &Path, name: &str) -> bool {
 fn table_of(
     config: &Config,
     layout: &Layout,
-    (column, table): (usize, Option<&str>),
+    column: usize,
+    table: Option<&str>,
 ) -> Result<String, String> {
     let mut tables: Vec<String> = Vec::new();
     for feature in &config.features {

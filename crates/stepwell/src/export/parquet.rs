@@ -60,7 +60,7 @@ impl Records {
         let shown = tensors.iter().zip(&columns).filter(|(_, column)| column.lanes > 0);
         let fields = shown.map(|(tensor, column)| field(&tensor.name, column));
         let fields = fields.collect::<Outcome<Vec<_>>>().map_err(plain)?;
-        let writer = writer(path, ("table", fields), about).map_err(plain)?;
+        let writer = writer(path, "table", fields, about).map_err(plain)?;
         Ok(Self { writer, columns })
     }
 
@@ -151,21 +151,21 @@ fn field(name: &str, column: &Column) -> Outcome<TypePtr> {
         Kind::U64 => (Physical::INT64, unsigned(64)),
     };
     match column.is_list {
-        true => list(name, (physical, logical)),
-        false => single(name, (physical, logical)),
+        true => list(name, physical, logical),
+        false => single(name, physical, logical),
     }
 }
 
-fn single(name: &str, (physical, logical): (Physical, Option<LogicalType>)) -> Outcome<TypePtr> {
+fn single(name: &str, physical: Physical, logical: Option<LogicalType>) -> Outcome<TypePtr> {
     let built = Type::primitive_type_builder(name, physical);
     let built = built.with_repetition(Repetition::REQUIRED).with_logical_type(logical);
     Ok(Arc::new(built.build()?))
 }
 
-fn list(name: &str, of: (Physical, Option<LogicalType>)) -> Outcome<TypePtr> {
+fn list(name: &str, physical: Physical, logical: Option<LogicalType>) -> Outcome<TypePtr> {
     let elements = Type::group_type_builder("list")
         .with_repetition(Repetition::REPEATED)
-        .with_fields(vec![single("element", of)?])
+        .with_fields(vec![single("element", physical, logical)?])
         .build()?;
     let built = Type::group_type_builder(name)
         .with_repetition(Repetition::REQUIRED)
@@ -175,7 +175,7 @@ fn list(name: &str, of: (Physical, Option<LogicalType>)) -> Outcome<TypePtr> {
     Ok(Arc::new(built))
 }
 
-fn writer(path: &Path, (name, fields): (&str, Vec<TypePtr>), about: &About<'_>) -> Outcome<Writer> {
+fn writer(path: &Path, name: &str, fields: Vec<TypePtr>, about: &About<'_>) -> Outcome<Writer> {
     let schema = Type::group_type_builder(name).with_fields(fields).build()?;
     let texts = about.iter().map(|(name, text)| KeyValue::new((*name).to_owned(), text.clone()));
     let properties = WriterProperties::builder()
@@ -215,14 +215,13 @@ pub(crate) struct Lists {
 impl Lists {
     /// Begins a file with these tensors.
     pub(crate) fn create(path: &Path, tensors: &[Tensor], about: &About<'_>) -> io::Result<Self> {
-        let text = (Physical::BYTE_ARRAY, Some(LogicalType::String));
         let fields = [
-            single("name", text),
-            list("shape", (Physical::INT64, None)),
-            list("values", (Physical::FLOAT, None)),
+            single("name", Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            list("shape", Physical::INT64, None),
+            list("values", Physical::FLOAT, None),
         ];
         let fields = fields.into_iter().collect::<Outcome<Vec<_>>>().map_err(plain)?;
-        let writer = writer(path, ("dense", fields), about).map_err(plain)?;
+        let writer = writer(path, "dense", fields, about).map_err(plain)?;
         let values = vec![Vec::new(); tensors.len()];
         Ok(Self { writer, tensors: tensors.to_vec(), values })
     }

@@ -11,7 +11,7 @@ use super::check_about;
 use super::reader::TensorReader;
 use super::table::check_value;
 use crate::export::tensors::{Kind, Tensor};
-use crate::export::{VECTORS, dotted};
+use crate::export::{State, VECTORS, dotted};
 use crate::failure::Failure;
 
 /// The state of adagrad, whose initial value is a setting.
@@ -21,13 +21,12 @@ const STEP: &str = "step";
 /// Prefix of the sections with earlier versions of rows, for stale reads.
 const STALE: &str = "ssp ";
 
-/// The dense part of `like`, with values from the tensors in the file at `path`; with
-/// `fresh_state`, only parameters are read.
-pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<Dense, Failure> {
+/// The dense part of `like`, with values from the tensors in the file at `path`; without `state`,
+/// only parameters are read.
+pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense, Failure> {
     let file = TensorReader::open(path)?;
     check_about(&file, like)?;
-    let state = RunState::read(like)?;
-    let config = settings::from_json(&state.config)?;
+    let config = settings::from_json(&RunState::read(like)?.config)?;
     let parameters = dense_parameters(&config)?;
     let count = parameters.last().map_or(0, |last| last.range.end);
     let mut dense = like.dense.clone();
@@ -50,7 +49,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
     file.refuse_others(known)?;
     let mut sections: Vec<_> =
         dense.sections.iter_mut().filter(|section| is_vector(section)).collect();
-    if fresh_state {
+    if state == State::Dropped {
         let OptimizerConfig { lr, initial, .. } = config.optim.dense;
         let initial = initial.unwrap_or(Adagrad::new(lr).initial) as f32;
         let begin = |name: &str| if name == SUM { initial } else { 0.0 };
@@ -78,7 +77,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
             values.iter().try_for_each(|value| check_value(section, *value)).map_err(wrong)?;
         }
     }
-    if fresh_state {
+    if state == State::Dropped {
         dense.sections.retain(|(name, _)| !name.starts_with(STALE));
         let steps = dense.sections.iter_mut().filter(|(name, _)| name == STEP);
         steps.for_each(|(_, values)| values.fill(0.0));

@@ -12,8 +12,8 @@ use stepwell_ssd::Store;
 
 use super::check_about;
 use super::reader::TensorReader;
-use crate::export::Parts;
 use crate::export::tensors::{Kind, Tensor};
+use crate::export::{Parts, State};
 use crate::progress::Counting;
 use crate::snapshots::index_bytes;
 
@@ -27,7 +27,7 @@ pub(super) struct TableTensors<'a> {
     tensors: Vec<Tensor>,
     pub(super) rows: u64,
     step: u64,
-    fresh_state: bool,
+    state: State,
 }
 
 /// Values of some rows as bytes, by tensor.
@@ -37,17 +37,18 @@ impl<'a> TableTensors<'a> {
     /// Opens the tensors of the table `spec`.
     pub(super) fn open(
         path: &Path,
-        (like, spec): (&Checkpoint, &'a TableSpec),
-        fresh_state: bool,
+        like: &Checkpoint,
+        spec: &'a TableSpec,
+        state: State,
     ) -> Result<Self, String> {
         let file = TensorReader::open(path)?;
         check_about(&file, like)?;
         let Some(rows) = file.rows("keys") else {
             return Err(file.wrong("has no tensor 'keys' with an entry for each row"));
         };
-        let whole = Parts::of(spec, true).tensors(rows);
+        let whole = Parts::of(spec, State::Kept).tensors(rows);
         file.refuse_others(|name| whole.iter().any(|tensor| tensor.name == name))?;
-        let tensors = Parts::of(spec, !fresh_state).tensors(rows);
+        let tensors = Parts::of(spec, state).tensors(rows);
         for (number, tensor) in tensors.iter().enumerate() {
             if number > 2 && !file.has(&tensor.name) {
                 return Err(file.wrong(format_args!(
@@ -60,7 +61,7 @@ impl<'a> TableTensors<'a> {
                 file.check(tensor)?;
             }
         }
-        Ok(Self { file, spec, tensors, rows, step: like.step, fresh_state })
+        Ok(Self { file, spec, tensors, rows, step: like.step, state })
     }
 
     /// Bytes of the index of a store of its rows.
@@ -76,7 +77,7 @@ impl<'a> TableTensors<'a> {
         let mut outcome = Ok(());
         while done < self.rows && outcome.is_ok() && !stop.is_made() {
             let count = at_once.min(self.rows - done);
-            outcome = self.put_some(store, (done, count as usize));
+            outcome = self.put_some(store, done, count as usize);
             done += count;
             progress.at(done);
         }
@@ -85,15 +86,15 @@ impl<'a> TableTensors<'a> {
     }
 
     /// Puts `count` rows, starting at row number `first`.
-    fn put_some(&self, store: &Store, (first, count): (u64, usize)) -> Result<(), String> {
-        let columns = self.read((first, count))?;
+    fn put_some(&self, store: &Store, first: u64, count: usize) -> Result<(), String> {
+        let columns = self.read(first, count)?;
         let keys: Vec<Key> = columns[0]
             .as_chunks::<8>()
             .0
             .iter()
             .map(|eight| Key(u64::from_le_bytes(*eight)).salted(self.spec.salt()))
             .collect();
-        self.refuse_twice(store, (first, &keys))?;
+        self.refuse_twice(store, first, &keys)?;
         let lanes = self.spec.row_lanes();
         let (mut rows, mut used) = (vec![0.0; count * lanes], Vec::with_capacity(count));
         for (at, (key, row)) in keys.iter().zip(rows.chunks_exact_mut(lanes)).enumerate() {
@@ -106,7 +107,7 @@ impl<'a> TableTensors<'a> {
     }
 
     /// The values of `count` rows from `first` on, by tensor.
-    fn read(&self, (first, count): (u64, usize)) -> Result<Columns, String> {
+    fn read(&self, first: u64, count: usize) -> Result<Columns, String> {
         let mut columns = Columns::new();
         for tensor in &self.tensors {
             let row = tensor.kind.bytes() * tensor.shape.get(1).copied().unwrap_or(1);
@@ -118,7 +119,7 @@ impl<'a> TableTensors<'a> {
     }
 
     /// Refuses a key that already has a row.
-    fn refuse_twice(&self, store: &Store, (first, keys): (u64, &[Key])) -> Result<(), String> {
+    fn refuse_twice(&self, store: &Store, first: u64, keys: &[Key]) -> Result<(), String> {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_by_key(|at| (keys[*at], *at));
         let here = order.windows(2).find(|pair| keys[pair[0]] == keys[pair[1]]);
@@ -148,7 +149,7 @@ impl<'a> TableTensors<'a> {
         let end = spec.weight_lanes();
         // Values that 16 bits can represent stay the same.
         spec.storage.encode(&weights, &mut row[..end], spec.rounding(key, self.step));
-        if self.fresh_state {
+        if self.state == State::Dropped {
             if spec.life.is_some() {
                 let used = u32::try_from(self.step).unwrap_or(u32::MAX);
                 History { used, ..History::default() }.write(&mut row[spec.model_lanes()..]);
