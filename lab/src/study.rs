@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use stepwell_cli::say::{self, Page, put};
 use stepwell_cli::{Failure, outputs};
-use stepwell_study::{Costs, Plot, ctr, draw, geeps, rdma_wild, rna};
+use stepwell_study::{Costs, Effort, Plot, ctr, draw, geeps, rdma_wild, rna};
 
 use crate::cli::{
     CostsArgs, CtrStudyArgs, GivenCosts, OneStudyArgs, RnaArgs, StudyArgs, StudyJob, file_of,
@@ -18,24 +18,27 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
     let say = &mut |what: &str| say::remark(what);
     match &args.job {
         StudyJob::RdmaWild(args) => {
-            let (quick, part, seed) = check(args, &[])?;
-            let options = rdma_wild::StudyOptions { quick, part, seed };
+            check(args, &[])?;
+            let (effort, part, seed) = (args.effort(), args.part as usize, args.seed);
+            let options = rdma_wild::StudyOptions { effort, part, seed };
             let figures = rdma_wild::run(&args.data, &options, say).or_end()?;
             end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
         }
         StudyJob::Ctr(args) => run_ctr(args, say),
         StudyJob::Costs(args) => run_costs(args),
         StudyJob::Rna(RnaArgs { study: args, seeds, costs }) => {
-            let (quick, part, seed) = check(args, costs.costs.as_slice())?;
+            check(args, costs.costs.as_slice())?;
+            let (effort, part, seed) = (args.effort(), args.part as usize, args.seed);
             let costs = costs.read().or_end()?;
-            let seeds = seeds.unwrap_or(if quick { 1 } else { 3 });
-            let options = rna::StudyOptions { quick, part, seed, seeds, costs };
+            let seeds = seeds.unwrap_or(if args.quick { 1 } else { 3 });
+            let options = rna::StudyOptions { effort, part, seed, seeds, costs };
             let figures = rna::run(&args.data, &options, say).or_end()?;
             end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
         }
         StudyJob::Geeps(args) => {
-            let (quick, part, seed) = check(args, &[])?;
-            let options = geeps::StudyOptions { quick, part, seed };
+            check(args, &[])?;
+            let (effort, part, seed) = (args.effort(), args.part as usize, args.seed);
+            let options = geeps::StudyOptions { effort, part, seed };
             let figures = geeps::run(&args.data, &options, say).or_end()?;
             end(args, &figures, &geeps::page(&figures), || geeps::plots(&figures))
         }
@@ -43,11 +46,16 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
 }
 
 /// Refuses, before anything is computed, outputs that cannot be written or would replace `inputs`
-/// or the data; otherwise returns what to run.
-fn check(args: &OneStudyArgs, inputs: &[PathBuf]) -> Result<(bool, usize, u64), Failure> {
+/// or the data.
+fn check(args: &OneStudyArgs, inputs: &[PathBuf]) -> Result<(), Failure> {
     let files = [("--json", file_of(&args.json)), ("--svg", args.svg.as_deref())];
-    outputs::check(&files, &[std::slice::from_ref(&args.data), inputs].concat())?;
-    Ok((args.quick, args.part as usize, args.seed))
+    outputs::check(&files, &[std::slice::from_ref(&args.data), inputs].concat())
+}
+
+impl OneStudyArgs {
+    fn effort(&self) -> Effort {
+        if self.quick { Effort::Quick } else { Effort::Full }
+    }
 }
 
 impl GivenCosts {

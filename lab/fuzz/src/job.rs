@@ -205,7 +205,7 @@ impl<'a> Job<'a> {
                     let report = self.read(&report).map_err(|fault| fault.of(&ran.line))?;
                     let resumed = self.went_on(launch, &ran, from.as_deref());
                     resumed
-                        .and_then(|resumed| self.compare(course, launch, &report, (&ran, resumed)))
+                        .and_then(|resumed| self.compare(course, launch, &report, &ran, resumed))
                         .map_err(|fault| fault.of(&ran.line))?;
                     return Ok(Some(ran));
                 }
@@ -274,7 +274,8 @@ impl<'a> Job<'a> {
         course: &Course<'_>,
         launch: &Launch,
         report: &Value,
-        (ran, resumed): (&Ran, bool),
+        ran: &Ran,
+        resumed: bool,
     ) -> Result<()> {
         if resumed {
             self.tally.add("resumes from a checkpoint", 1);

@@ -44,7 +44,8 @@ pub(crate) fn is_exact(config: &Config, ranks: usize) -> bool {
 pub(crate) fn judge_apart(
     reports: &[Report],
     shape: &Shape,
-    (oracle, resumed): (&Oracle, Option<u64>),
+    oracle: &Oracle,
+    resumed: Option<u64>,
     tally: &mut RanksTally,
 ) -> Result<(), Finding> {
     let mut config = shape.config.clone();
@@ -80,7 +81,7 @@ pub(crate) fn judge_apart(
             return Err(Finding::WrongFigures(why));
         }
         if config.sync.dense == DenseKind::Geeps {
-            judge_tables((rank, &apart), &config, tally)?;
+            judge_tables(rank, &apart, &config, tally)?;
         }
     }
     Ok(())
@@ -89,7 +90,8 @@ pub(crate) fn judge_apart(
 /// Checks that every update of a rank is in the tables of the dense part, and that it read none
 /// beyond the slack.
 fn judge_tables(
-    (rank, apart): (usize, &ApartReport),
+    rank: usize,
+    apart: &ApartReport,
     config: &Config,
     tally: &mut RanksTally,
 ) -> Result<(), Finding> {

@@ -13,7 +13,7 @@ use crate::devices::DeviceFault;
 use crate::dice::Dice;
 use crate::finding::Finding;
 use crate::job::{Examples, Job, Length};
-use crate::oracle::{Checker, Oracle};
+use crate::oracle::{Checker, Detail, Oracle};
 use crate::process::{Disks, Launch};
 use crate::record::record;
 use crate::shape::Shape;
@@ -55,20 +55,29 @@ pub struct Case {
     _directory: TempDir,
 }
 
+/// Power failures of a run.
+#[derive(Clone, Debug)]
+pub struct Cuts {
+    /// The first one.
+    pub first: Mishap,
+    /// How the undisturbed run uses its disk, from which others are drawn.
+    pub uses: Uses,
+}
+
 impl Case {
     /// The case of schedule `seed`.
     ///
     /// # Errors
     /// The run in memory doesn't finish, or a second one differs from it.
     pub fn of(seed: u64, pools: &Pools) -> Result<Self, Finding> {
-        Self::prepare(Job::draw(seed / SCHEDULES_PER_JOB, Length::SHORT), true, pools)
+        Self::prepare(Job::draw(seed / SCHEDULES_PER_JOB, Length::SHORT), Detail::EachRead, pools)
     }
 
-    /// The case of `job`. Records `each` read, or only a sum per mini-batch.
+    /// The case of `job`, whose reads are recorded in this detail.
     ///
     /// # Errors
     /// The run in memory doesn't finish, or a second one differs from it.
-    pub fn prepare(mut job: Job, each: bool, pools: &Pools) -> Result<Self, Finding> {
+    pub fn prepare(mut job: Job, detail: Detail, pools: &Pools) -> Result<Self, Finding> {
         let file = |error: std::io::Error| Finding::Failed(error.to_string());
         let directory = TempDir::new().map_err(file)?;
         for (number, examples) in job.files.iter().enumerate() {
@@ -80,7 +89,7 @@ impl Case {
             }
             job.config.data.paths.push(path.display().to_string());
         }
-        let oracle = Arc::new(record(&job, each, &pools[0])?);
+        let oracle = Arc::new(record(&job, detail, &pools[0])?);
         let traits = Traits::of(&job, &oracle)?;
         // The schedules read them from the directory.
         job.files.clear();
@@ -130,20 +139,20 @@ impl Case {
         let uses = self.undisturbed(&shape, seed, rules, tally)?;
         if times.once_in(4) {
             let turns = tally.turns - before;
-            self.stopped(&shape, seed, (rules, turns), &mut times, tally)?;
+            self.stopped(&shape, seed, rules, turns, &mut times, tally)?;
         }
         match fate {
             0 => {
-                let cut = Mishap::cut(&mut dice, &uses);
-                self.cut(&shape, seed, (rules, cut, uses), &mut dice, tally)
+                let first = Mishap::cut(&mut dice, &uses);
+                self.cut(&shape, seed, rules, Cuts { first, uses }, &mut dice, tally)
             }
             1 | 2 => {
                 let faults = Mishap::draw(&mut dice, &uses).faults();
                 if has_devices && above.once_in(2) {
                     let fault = DeviceFault::draw(&mut above, shape.config.tiers.lookup);
-                    return self.without_device(&shape, seed, (rules, fault), tally);
+                    return self.without_device(&shape, seed, rules, fault, tally);
                 }
-                self.disturbed(&shape, seed, (rules, faults), tally)
+                self.disturbed(&shape, seed, rules, faults, tally)
             }
             _ => Ok(()),
         }
@@ -162,7 +171,7 @@ impl Case {
     ) -> Result<Uses, Finding> {
         let disks = Disks::new(MemDisk::new(), Faults::default());
         let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
-        let launch = self.launch(shape, seed, rules, (&disks, &checker));
+        let launch = self.launch(shape, seed, rules, &disks, &checker);
         let exit = launch.run();
         tally.add(&exit);
         self.judge(&exit, &checker, None)?;
@@ -186,13 +195,14 @@ impl Case {
         &self,
         shape: &Shape,
         seed: u64,
-        (rules, faults): (Rules, Faults),
+        rules: Rules,
+        faults: Faults,
         tally: &mut Tally,
     ) -> Result<(), Finding> {
         let disks = Disks::new(MemDisk::new(), faults);
         let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
         // In a different order, too.
-        let exit = self.launch(shape, !seed, rules, (&disks, &checker)).run();
+        let exit = self.launch(shape, !seed, rules, &disks, &checker).run();
         tally.add(&exit);
         tally.disturbed += 1;
         tally.fired += u64::from(disks.faulty.fired() > 0);
@@ -208,13 +218,14 @@ impl Case {
         &self,
         shape: &Shape,
         seed: u64,
-        (rules, fault): (Rules, DeviceFault),
+        rules: Rules,
+        fault: DeviceFault,
         tally: &mut Tally,
     ) -> Result<(), Finding> {
         let disks = Disks::new(MemDisk::new(), Faults::default());
         let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
         let device_fault = Some(fault);
-        let launch = self.launch(shape, !seed, rules, (&disks, &checker));
+        let launch = self.launch(shape, !seed, rules, &disks, &checker);
         let exit = Launch { device_fault, ..launch }.run();
         tally.add(&exit);
         tally.device_faults += u64::from(exit.result.is_err());
@@ -230,11 +241,12 @@ impl Case {
         &self,
         shape: &Shape,
         seed: u64,
-        (rules, first, uses): (Rules, Mishap, Uses),
+        rules: Rules,
+        cuts: Cuts,
         dice: &mut Dice,
         tally: &mut Tally,
     ) -> Result<(), Finding> {
-        let mut mishap = Some(first);
+        let mut mishap = Some(cuts.first);
         let (mut disk, mut from) = (MemDisk::new(), None);
         for number in 0..=CUTS_MAX {
             let faults = mishap.map_or(Faults::default(), |mishap| mishap.faults());
@@ -247,7 +259,7 @@ impl Case {
                 name: &name,
                 from: from.take(),
                 seed: !seed ^ (number as u64) << 48,
-                ..self.launch(shape, seed, rules, (&disks, &checker))
+                ..self.launch(shape, seed, rules, &disks, &checker)
             };
             let goes_on = launch.from.clone();
             let exit = launch.run();
@@ -269,7 +281,7 @@ impl Case {
             from = exit.vault.kept().checkpoints.last().cloned().or(goes_on);
             disk = disks.behind.crash(survival);
             let again = number + 1 < CUTS_MAX && dice.once_in(3);
-            mishap = again.then(|| Mishap::cut(dice, &uses));
+            mishap = again.then(|| Mishap::cut(dice, &cuts.uses));
         }
         Ok(())
     }
@@ -283,7 +295,8 @@ impl Case {
         &self,
         shape: &Shape,
         seed: u64,
-        (rules, turns): (Rules, u64),
+        rules: Rules,
+        turns: u64,
         dice: &mut Dice,
         tally: &mut Tally,
     ) -> Result<(), Finding> {
@@ -299,7 +312,7 @@ impl Case {
                 from: from.clone(),
                 seed: seed ^ (number as u64) << 56,
                 stop_after: (number < STOPS_MAX).then(|| dice.below(turns + 1)),
-                ..self.launch(shape, seed, rules, (&disks, &checker))
+                ..self.launch(shape, seed, rules, &disks, &checker)
             };
             let exit = launch.run();
             tally.add(&exit);
@@ -329,7 +342,8 @@ impl Case {
         shape: &'a Shape,
         seed: u64,
         rules: Rules,
-        (disks, checker): (&'a Disks, &Arc<Checker>),
+        disks: &'a Disks,
+        checker: &Arc<Checker>,
     ) -> Launch<'a> {
         let witness = Arc::clone(checker) as Arc<_>;
         let pool = &self.pools[shape.config.threads - 1];

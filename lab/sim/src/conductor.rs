@@ -74,7 +74,9 @@ impl Conductor {
     pub(crate) fn new(
         post: Arc<Post>,
         clock: Arc<ManualClock>,
-        (ranks, seed, turns_max): (usize, u64, u64),
+        ranks: usize,
+        seed: u64,
+        turns_max: u64,
         stop: Option<(StopRequest, u64)>,
     ) -> Arc<Self> {
         // The order of messages before ranks register doesn't matter.

@@ -30,7 +30,7 @@ impl Case {
         if report.interrupted {
             return self.judge_interrupted(report, from.unwrap_or(0));
         }
-        compare(report, self.oracle(), from.is_some())?;
+        compare(report, self.oracle(), from)?;
         match checker.finish() {
             Some(difference) => Err(Finding::WrongRow(difference)),
             None => Ok(()),

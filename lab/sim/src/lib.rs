@@ -58,12 +58,12 @@ mod ranks;
 mod search;
 mod tally;
 
-pub use case::{Case, Pools, SCHEDULES_PER_JOB, pools};
+pub use case::{Case, Cuts, Pools, SCHEDULES_PER_JOB, pools};
 pub use devices::DeviceFault;
 pub use dice::Dice;
 pub use finding::Finding;
 pub use job::{Examples, Job, Length};
-pub use oracle::{Checker, Oracle, Reads, Recorder, When};
+pub use oracle::{Checker, Detail, Oracle, Reads, Recorder, When};
 pub use process::{Disks, Exit, Launch};
 pub use ranks::{Ranked, RanksEnd, RanksTally, over_jobs};
 pub use scheduler::{Log, Scheduler, Trouble};

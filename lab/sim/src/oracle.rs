@@ -89,8 +89,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Recorder {
     state: Mutex<Recorded>,
     tables: Arc<Tables>,
-    /// Whether to record each read, or only a sum per mini-batch.
-    each: bool,
+    detail: Detail,
 }
 
 #[derive(Debug, Default)]
@@ -129,10 +128,20 @@ impl Counts {
     }
 }
 
+/// What a recorder keeps of reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// A sum per mini-batch.
+    #[default]
+    Sums,
+    /// Each read.
+    EachRead,
+}
+
 impl Recorder {
-    /// A recorder for the rows of `tables`; records `each` read, or only sums of mini-batches.
-    pub fn new(tables: Arc<Tables>, each: bool) -> Self {
-        Self { tables, each, ..Self::default() }
+    /// A recorder for the rows of `tables`.
+    pub fn new(tables: Arc<Tables>, detail: Detail) -> Self {
+        Self { tables, detail, ..Self::default() }
     }
 
     /// Takes the recorded reads, and the counts of distinct rows.
@@ -156,7 +165,7 @@ impl Witness for Recorder {
         if let Some(reads) = recorded.reads.last_mut() {
             reads.rows += 1;
             reads.sum = chain(reads.sum, read);
-            if self.each {
+            if self.detail == Detail::EachRead {
                 reads.each.push((key, read));
             }
         }
@@ -282,8 +291,8 @@ mod tests {
     }
 
     /// Result of a checker that expects `RIGHT`, for `reads` after `steps` steps.
-    fn difference(each: bool, steps: u64, reads: &[Read]) -> Option<String> {
-        let recorder = Recorder::new(Arc::default(), each);
+    fn difference(detail: Detail, steps: u64, reads: &[Read]) -> Option<String> {
+        let recorder = Recorder::new(Arc::default(), detail);
         show(&recorder, &RIGHT);
         let checker = Checker::new(recorder.take().0.into(), steps);
         show(&checker, reads);
@@ -292,43 +301,43 @@ mod tests {
 
     #[test]
     fn the_same_reads_pass_from_any_step_on() {
-        for each in [false, true] {
-            assert_eq!(difference(each, 0, &RIGHT), None);
-            assert_eq!(difference(each, 1, &RIGHT[2..]), None);
+        for detail in [Detail::Sums, Detail::EachRead] {
+            assert_eq!(difference(detail, 0, &RIGHT), None);
+            assert_eq!(difference(detail, 1, &RIGHT[2..]), None);
             // Another process numbers its mini-batches from the start.
             let renumbered =
                 RIGHT[3..].iter().map(|(s, n, e, k, w, o)| (*s, n - 2, *e, *k, *w, *o));
-            assert_eq!(difference(each, 2, &renumbered.collect::<Vec<Read>>()), None);
+            assert_eq!(difference(detail, 2, &renumbered.collect::<Vec<Read>>()), None);
         }
     }
 
     #[test]
     fn whatever_differs_is_found() {
-        for each in [false, true] {
+        for detail in [Detail::Sums, Detail::EachRead] {
             for place in 0..RIGHT.len() {
                 let mut reads = RIGHT.to_vec();
                 reads[place].4 += 0.5;
-                assert!(difference(each, 0, &reads).is_some(), "weight {place}");
+                assert!(difference(detail, 0, &reads).is_some(), "weight {place}");
                 let mut reads = RIGHT.to_vec();
                 reads[place].3 = 9;
-                assert!(difference(each, 0, &reads).is_some(), "key {place}");
+                assert!(difference(detail, 0, &reads).is_some(), "key {place}");
                 let mut reads = RIGHT.to_vec();
                 reads[place].5 += 0.5;
                 // An evaluation doesn't read the state.
                 let evaluates = reads[place].2;
-                assert_eq!(difference(each, 0, &reads).is_none(), evaluates, "state {place}");
+                assert_eq!(difference(detail, 0, &reads).is_none(), evaluates, "state {place}");
                 let mut reads = RIGHT.to_vec();
                 reads.remove(place);
-                assert!(difference(each, 0, &reads).is_some(), "missing {place}");
+                assert!(difference(detail, 0, &reads).is_some(), "missing {place}");
             }
-            assert!(difference(each, 0, &RIGHT[..5]).is_some());
-            assert!(difference(each, 0, &RIGHT[2..]).is_some());
+            assert!(difference(detail, 0, &RIGHT[..5]).is_some());
+            assert!(difference(detail, 0, &RIGHT[2..]).is_some());
         }
     }
 
     #[test]
     fn distinct_rows_are_counted() {
-        let recorder = Recorder::new(Arc::default(), true);
+        let recorder = Recorder::new(Arc::default(), Detail::EachRead);
         show(&recorder, &RIGHT);
         let (reads, counts) = recorder.take();
         assert_eq!((reads.len(), counts.keys[0].len(), counts.most), (5, 2, vec![2]));

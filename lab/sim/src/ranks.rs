@@ -178,8 +178,7 @@ impl Case {
         let stopping = stop_after.map(|turns| (stop.clone(), turns));
         let (post, fabrics) = Post::new(ranks);
         let clock = Arc::new(ManualClock::default());
-        let conductor =
-            Conductor::new(post, Arc::clone(&clock), (ranks, seed, TURNS_MAX), stopping);
+        let conductor = Conductor::new(post, Arc::clone(&clock), ranks, seed, TURNS_MAX, stopping);
         let outcomes: Vec<Result<Report, String>> = std::thread::scope(|scope| {
             let run = |fabric: Fabric| {
                 let (conductor, clock) = (Arc::clone(&conductor), Arc::clone(&clock));
@@ -192,7 +191,7 @@ impl Case {
                 let ranks = Ranks { fabric, stop: stop.clone(), processes: None };
                 scope.spawn(move || {
                     let places = places.map_err(|error| error.to_string())?;
-                    self.rank(shape, (ranks, conductor, clock), places, rules)
+                    self.rank(shape, ranks, conductor, clock, places, rules)
                 })
             };
             let threads: Vec<_> = fabrics.into_iter().map(run).collect();
@@ -218,10 +217,10 @@ impl Case {
             tally.stopped += 1;
             judge_stopped(&reports, shape, kept.as_ref().map(|kept| kept.step).or(steps))?;
         } else if exact {
-            self.judge_ranks(&mut reports, steps.is_some(), tally)?;
+            self.judge_ranks(&mut reports, steps, tally)?;
         } else {
             judge_heard(&mut reports)?;
-            judge_apart(&reports, shape, (self.oracle(), steps), tally)?;
+            judge_apart(&reports, shape, self.oracle(), steps, tally)?;
         }
         Ok(RanksEnd { turns: conductor.turns_together(), interrupted, kept })
     }
@@ -248,7 +247,7 @@ impl Case {
     fn judge_ranks(
         &self,
         reports: &mut [Report],
-        resumed: bool,
+        resumed: Option<u64>,
         tally: &mut RanksTally,
     ) -> Result<(), Finding> {
         let uses = reports.iter().map(|report| report.tiers.host.uses).sum();
@@ -272,7 +271,9 @@ impl Case {
     fn rank(
         &self,
         shape: &Shape,
-        (ranks, conductor, clock): (Ranks, Arc<Conductor>, Arc<ManualClock>),
+        ranks: Ranks,
+        conductor: Arc<Conductor>,
+        clock: Arc<ManualClock>,
         places: Simulated,
         rules: Rules,
     ) -> Result<Report, String> {

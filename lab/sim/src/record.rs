@@ -11,7 +11,7 @@ use stepwell_train::Report;
 
 use crate::finding::{Finding, compare};
 use crate::job::Job;
-use crate::oracle::{Checker, Oracle, Reads, Recorder};
+use crate::oracle::{Checker, Detail, Oracle, Reads, Recorder};
 use crate::process::{Disks, Exit, Launch};
 use crate::shape::Shape;
 use crate::tiers::{Room, Tables};
@@ -21,10 +21,11 @@ use crate::tiers::{Room, Tables};
 ///
 /// # Errors
 /// What went wrong with one of them.
-pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Oracle, Finding> {
+pub(crate) fn record(job: &Job, detail: Detail, pool: &Arc<ThreadPool>) -> Result<Oracle, Finding> {
     let tables = Arc::new(Tables::of(job)?);
-    let recorder = Arc::new(Recorder::new(Arc::clone(&tables), each));
-    let [first, mut second] = [false, true].map(|keeps| Shape::roomy(&job.config, keeps));
+    let recorder = Arc::new(Recorder::new(Arc::clone(&tables), detail));
+    let first = Shape::roomy(&job.config);
+    let mut second = Shape { checkpoints: true, ..first.clone() };
     second.config.checkpoint.initial = true;
     let exit = run(&first, Arc::clone(&recorder) as Arc<_>, pool);
     if let Some(trouble) = exit.log.trouble {
@@ -43,7 +44,7 @@ pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Or
     let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
     let exit = run(&second, Arc::clone(&checker) as Arc<_>, pool);
     let report = exit.result.map_err(Finding::Failed)?;
-    compare(&report, &oracle, false)?;
+    compare(&report, &oracle, None)?;
     if let Some(difference) = checker.finish() {
         return Err(Finding::WrongRow(difference));
     }
@@ -73,7 +74,7 @@ fn ends_full(
     let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
     let exit = run(&shape, Arc::clone(&checker) as Arc<_>, pool);
     match (exit.result, exit.full) {
-        (Ok(report), _) => compare(&report, oracle, false).map(|()| None),
+        (Ok(report), _) => compare(&report, oracle, None).map(|()| None),
         (Err(_), Some(table)) if table == tight => match checker.difference() {
             Some(difference) => Err(Finding::WrongRow(difference)),
             None => Ok(Some(table)),

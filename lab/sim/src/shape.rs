@@ -89,12 +89,13 @@ impl Shape {
         self.slots = slots;
     }
 
-    /// Everything in memory, one mini-batch at a time: the shape for an oracle.
-    pub fn roomy(job: &Config, checkpoints: bool) -> Self {
+    /// The shape for an oracle: everything in memory, one mini-batch at a time, no checkpoints.
+    pub fn roomy(job: &Config) -> Self {
         let sizes =
             Sizes { block_bytes: 64 << 10, chunk_rows: 1000, chunks: 2, device_slots: Vec::new() };
         let style = Style::Bursts(8);
-        let (config, slots, preloads) = (job.clone(), Vec::new(), false);
+        let (config, slots) = (job.clone(), Vec::new());
+        let (checkpoints, preloads) = (false, false);
         Self { config, sizes, slots, checkpoints, preloads, style }
     }
 }

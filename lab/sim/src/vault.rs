@@ -71,25 +71,26 @@ impl Vault {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Digest of the model after `step` steps: of the snapshots in `rows` if `restores`, else of
-    /// the stores from which they were made.
+    /// Digest of the model after `step` steps: of the snapshots of all groups, or of the stores
+    /// themselves.
     fn digest(
         &self,
-        rows: &[Rows],
+        step: u64,
         groups: &[Arc<Group>],
-        (step, restores): (u64, bool),
+        snapshots: Option<&[Rows]>,
     ) -> Result<ModelDigest> {
         let mut digest = ModelDigest::default();
-        for (group, rows) in groups.iter().zip(rows) {
-            let restored = match restores {
-                true => {
-                    let disk = self.behind.directory(&rows.path).map_err(StoreError::from)?;
+        for (number, group) in groups.iter().enumerate() {
+            let restored = match snapshots {
+                Some(rows) => {
+                    let path = &rows[number].path;
+                    let disk = self.behind.directory(path).map_err(StoreError::from)?;
                     // A run that is asked to stop writes a last checkpoint.
                     let stop = StopRequest::new();
                     let options = StoreOptions { stop, ..group.store.options().clone() };
                     Some(View::open(disk, options)?)
                 }
-                false => None,
+                None => None,
             };
             let store = restored.as_deref().unwrap_or(&group.store);
             let mut lanes = vec![0.0f32; group.spec().row_lanes()];
@@ -143,7 +144,7 @@ impl Keep for Vault {
             rows.push(Rows { group: number, rank, path, saved: Saved::Yes });
         }
         let restores = ranks > 1 || self.kept().digests.len().is_multiple_of(RESTORES);
-        let digest = self.digest(&rows, part.groups, (part.step, restores));
+        let digest = self.digest(part.step, part.groups, restores.then_some(&rows[..]));
         let digest = digest.map_err(|error: Error| error.to_string());
         self.kept().parts.push(PartKept { rank, rows, past: part.past.clone(), digest });
         Ok(KeptPart::default())

@@ -60,10 +60,7 @@ impl Images {
 
     /// Reads MNIST's training and test examples from a directory. Keeps one in `part` of the
     /// training examples, but at least `least`, in an order drawn with `seed`.
-    pub(crate) fn both(
-        folder: &Path,
-        (part, least, seed): (usize, usize, u64),
-    ) -> Result<[Self; 2]> {
+    pub(crate) fn both(folder: &Path, part: usize, least: usize, seed: u64) -> Result<[Self; 2]> {
         if folder.is_file() {
             let why = "is a file: give the folder with MNIST's four files".to_owned();
             return Err(Error::Images { path: folder.to_owned(), why });
@@ -201,12 +198,12 @@ mod tests {
     #[test]
     fn sets_that_do_not_do_are_refused() {
         let same = folder("same", 4, 4);
-        let [train, test] = Images::both(&same, (3, 3, 1)).unwrap();
+        let [train, test] = Images::both(&same, 3, 3, 1).unwrap();
         assert_eq!((train.count(), test.count(), train.columns), (3, 9, 4));
-        let few = Images::both(&same, (3, 4, 1)).unwrap_err().to_string();
+        let few = Images::both(&same, 3, 4, 1).unwrap_err().to_string();
         assert!(few.contains("3 training examples, but 4 are needed"), "{few}");
         let other = folder("other", 4, 5);
-        let sizes = Images::both(&other, (1, 1, 1)).unwrap_err().to_string();
+        let sizes = Images::both(&other, 1, 1, 1).unwrap_err().to_string();
         assert!(sizes.contains("training images have 4 pixels, test images 5"), "{sizes}");
         for folder in [same, other] {
             std::fs::remove_dir_all(folder).unwrap();

@@ -34,3 +34,13 @@ pub use curve::Point;
 pub use error::{Error, Result};
 pub use images::Images;
 pub use plot::{Plot, draw};
+
+/// How much of a study is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// All of it.
+    #[default]
+    Full,
+    /// A tenth of it.
+    Quick,
+}

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use stepwell_study::{draw, geeps};
+use stepwell_study::{Effort, draw, geeps};
 
 #[test]
 fn bounds_hold_nothing_is_lost_and_little_memory_costs_little() {
     let Some(folder) = std::env::var_os("STEPWELL_DATA") else {
         return stepwell_skip::skipped("STEPWELL_DATA is not set");
     };
-    let options = geeps::StudyOptions { quick: true, part: 20, seed: 1 };
+    let options = geeps::StudyOptions { effort: Effort::Quick, part: 20, seed: 1 };
     let folder = PathBuf::from(folder).join("mnist");
     let figures = geeps::run(&folder, &options, &mut |_| {}).unwrap();
     assert_eq!(figures.lost_updates, 0);

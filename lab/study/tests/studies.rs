@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stepwell_study::{Costs, draw, rdma_wild, rna};
+use stepwell_study::{Costs, Effort, draw, rdma_wild, rna};
 
 fn mnist() -> Option<PathBuf> {
     let folder = std::env::var_os("STEPWELL_DATA");
@@ -15,7 +15,7 @@ fn mnist() -> Option<PathBuf> {
 #[test]
 fn rdma_wild_is_sooner_and_learns_as_well() {
     let Some(folder) = mnist() else { return };
-    let options = rdma_wild::StudyOptions { quick: true, part: 60, seed: 1 };
+    let options = rdma_wild::StudyOptions { effort: Effort::Quick, part: 60, seed: 1 };
     let figures = rdma_wild::run(&folder, &options, &mut |_| {}).unwrap();
     assert_eq!(figures.lost_gradients, 0);
     for model in &figures.models {
@@ -40,8 +40,13 @@ fn rdma_wild_is_sooner_and_learns_as_well() {
 #[test]
 fn rna_is_as_soon_as_more_gradients_make_it() {
     let Some(folder) = mnist() else { return };
-    let options =
-        rna::StudyOptions { quick: true, part: 60, seed: 1, seeds: 2, costs: Costs::GIVEN };
+    let options = rna::StudyOptions {
+        effort: Effort::Quick,
+        part: 60,
+        seed: 1,
+        seeds: 2,
+        costs: Costs::GIVEN,
+    };
     let figures = rna::run(&folder, &options, &mut |_| {}).unwrap();
     assert_eq!((figures.lost_gradients, &figures.seeds[..]), (0, &[1, 2][..]));
     for of in &figures.settings {

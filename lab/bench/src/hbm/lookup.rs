@@ -149,14 +149,16 @@ pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
             get_keys_per_second: count as f64 / get,
         });
     }
-    step(bench, (&Table::new(bench, places)?, &there, &slots), &mut figures)?;
+    step(bench, &Table::new(bench, places)?, &there, &slots, &mut figures)?;
     Ok(figures)
 }
 
 /// Finds the rows of a step with both methods.
 fn step(
     bench: &Bench,
-    (table, keys, values): (&Table, &Buffer<u64>, &Buffer<u32>),
+    table: &Table,
+    keys: &Buffer<u64>,
+    values: &Buffer<u32>,
     figures: &mut LookupFigures,
 ) -> Result<()> {
     let half = table.capacity / 2;

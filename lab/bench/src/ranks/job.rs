@@ -77,7 +77,7 @@ impl<'a> Bench<'a> {
         say("counting rows");
         // Uses the model that is cheapest to train; rows without a slot are written to disk.
         let config = bench.config(&Job::of_ranks(ModelKind::Lr, 1));
-        let report = bench.run(&config, (None, None), true)?;
+        let report = bench.run(&config, None, None, true)?;
         bench.rows = report.rows.unwrap_or(0);
         let planned = report.tiers.host.hits + report.tiers.host.misses;
         bench.keys = planned as f64 / report.steps.max(1) as f64;
@@ -141,7 +141,7 @@ impl<'a> Bench<'a> {
                 self.rows
             )));
         }
-        let report = self.run(&config, (job.network, job.late), false)?;
+        let report = self.run(&config, job.network, job.late, false)?;
         let left: u64 = tiers(&report).map(|tiers| tiers.host.evictions).sum();
         if left > 0 && !job.out_of_core {
             return Err(failed(format!("{left} rows did not fit in memory: this is a bug")));
@@ -162,7 +162,8 @@ impl<'a> Bench<'a> {
     fn run(
         &self,
         config: &Config,
-        (network, late): (Option<Network>, Option<Late>),
+        network: Option<Network>,
+        late: Option<Late>,
         digest: bool,
     ) -> Result<Report> {
         config.check().map_err(Error::Arguments)?;

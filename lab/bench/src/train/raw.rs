@@ -13,12 +13,19 @@ use crate::{Error, Result};
 
 /// Seconds per measurement.
 const SECONDS: f64 = 2.0;
-/// Bytes of small reads (one page), and the number in flight.
-const SMALL: (usize, usize) = (BLOCK_BYTES, 128);
-/// Bytes of large reads, and the number in flight.
-const LARGE: (usize, usize) = (256 << 10, 32);
+/// Reads of one page.
+const SMALL: Reads = Reads { bytes: BLOCK_BYTES, depth: 128 };
+/// Reads of many pages.
+const LARGE: Reads = Reads { bytes: 256 << 10, depth: 32 };
 /// Fewest blocks of a file to read from.
 const BLOCKS_MIN: u64 = 256;
+
+/// Bytes of each read, and number of reads in flight.
+#[derive(Clone, Copy, Debug)]
+struct Reads {
+    bytes: usize,
+    depth: usize,
+}
 
 /// Rates of the disk.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +54,7 @@ impl Raw {
         let mut dice = Stream::from_state(seed);
         let iops = reads_per_second(&disk, &files, SMALL, &mut dice)?;
         let large = reads_per_second(&disk, &files, LARGE, &mut dice)?;
-        Ok(Self { iops, bytes_per_second: large * LARGE.0 as f64 })
+        Ok(Self { iops, bytes_per_second: large * LARGE.bytes as f64 })
     }
 
     /// The mean of two measurements.
@@ -65,11 +72,11 @@ impl Raw {
     }
 }
 
-/// Random reads per second, of `bytes` each with `depth` in flight.
+/// Random reads per second.
 fn reads_per_second(
     disk: &FileDisk,
     files: &[(Arc<dyn File>, u64)],
-    (bytes, depth): (usize, usize),
+    Reads { bytes, depth }: Reads,
     dice: &mut Stream,
 ) -> Result<f64> {
     let mut queue = disk.queue(QueueOptions { depth, read_bytes: depth * bytes })?;

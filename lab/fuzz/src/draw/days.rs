@@ -29,7 +29,7 @@ pub(super) fn draw(dice: &mut Dice, text: &Text, model: &Model, mini_batch: u64)
         let lines = if later == 0 { left } else { whole };
         left -= lines;
         let data = super::Data::Text(text.clone());
-        let mut of = Variant::draw(dice, &data, (mini_batch, lines.div_ceil(mini_batch)), false);
+        let mut of = Variant::draw(dice, &data, mini_batch, lines.div_ceil(mini_batch), false);
         of.launches.iter_mut().for_each(|launch| launch.anew = false);
         ranks::add(dice, model, &mut of);
         days.push(Day { lines, launches: of.launches });

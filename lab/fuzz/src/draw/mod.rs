@@ -177,7 +177,7 @@ impl Case {
         };
         let steps = (lines / mini_batch + 1) * epochs;
         let mut variants: Vec<Variant> = (0..dice.within(2, 4))
-            .map(|number| Variant::draw(dice, &data, (mini_batch, steps), number == 0))
+            .map(|number| Variant::draw(dice, &data, mini_batch, steps, number == 0))
             .collect();
         if skips == Skips::TooFew {
             variants.iter_mut().for_each(Variant::keep_nothing);
@@ -215,7 +215,7 @@ impl Case {
 impl Variant {
     /// Draws a variant of a run of about `steps` steps. The `first` variant of a case isn't
     /// stopped, and shows how long a run takes.
-    fn draw(dice: &mut Dice, data: &Data, (mini_batch, steps): (u64, u64), first: bool) -> Self {
+    fn draw(dice: &mut Dice, data: &Data, mini_batch: u64, steps: u64, first: bool) -> Self {
         let (forms, joined) = forms(dice, data);
         let text = matches!(data, Data::Text(_)) && !forms.contains(&Form::Packed);
         let cache = match dice.below(5) {

@@ -1,5 +1,7 @@
 //! Random settings that affect the bits of the model.
 
+use std::ops::RangeInclusive;
+
 use crate::dice::Dice;
 
 /// All kinds of models.
@@ -24,9 +26,9 @@ impl Model {
             ("data.mini_batch", mini_batch.to_string()),
             ("model.kind", quoted(dice.pick(&KINDS))),
             ("model.dim", dice.magnitude(1, dim).to_string()),
-            ("model.hidden", widths(dice, (0, 3), width)),
+            ("model.hidden", widths(dice, 0..=3, width)),
             ("model.cross_layers", dice.within(1, 3).to_string()),
-            ("model.bottom", widths(dice, (1, 2), width)),
+            ("model.bottom", widths(dice, 1..=2, width)),
             ("model.init_range", dice.pick(&["0.01", "0.1", "0"]).to_owned()),
             ("model.precision", quoted(dice.pick(&["f32", "f32", "bf16"]))),
             ("train.blocks", dice.magnitude(1, 20).to_string()),
@@ -126,14 +128,14 @@ fn tables(dice: &mut Dice, dim: u64, settings: &mut Vec<(&'static str, String)>)
     let (mut features, mut first) = (Vec::new(), dice.within(1, 4));
     for name in NAMES[..count].iter().chain(dice.chance(50).then_some(&NAMES[3])) {
         let last = (first + dice.magnitude(0, 8)).min(COLUMNS);
-        features.push(feature(dice, name, (first, last)));
+        features.push(feature(dice, name, first, last));
         first = last;
     }
     settings.push(("features", format!("[{}]", features.join(", "))));
 }
 
 /// A feature as an inline TOML table.
-fn feature(dice: &mut Dice, table: &str, (first, last): (u64, u64)) -> String {
+fn feature(dice: &mut Dice, table: &str, first: u64, last: u64) -> String {
     let pooling = dice.pick(&["sum", "sum", "mean", "sqrt_n", "none"]);
     let ids = dice.pick(&["1", "1", "3"]);
     let weight = match dice.chance(20) {
@@ -146,9 +148,9 @@ fn feature(dice: &mut Dice, table: &str, (first, last): (u64, u64)) -> String {
     )
 }
 
-/// A list of `least` to `most` widths of up to `width`.
-fn widths(dice: &mut Dice, (least, most): (u64, u64), width: u64) -> String {
-    let count = dice.within(least, most);
+/// A list of so many widths of up to `width`.
+fn widths(dice: &mut Dice, counts: RangeInclusive<u64>, width: u64) -> String {
+    let count = dice.within(*counts.start(), *counts.end());
     let widths = (0..count).map(|_| dice.magnitude(1, width).to_string()).collect::<Vec<_>>();
     format!("[{}]", widths.join(", "))
 }

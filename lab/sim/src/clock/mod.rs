@@ -89,7 +89,8 @@ impl<T: Number> ClockedRun<T> {
     /// # Errors
     /// Invalid options.
     pub fn new(
-        (kind, options): (Kind, &Options),
+        kind: Kind,
+        options: &Options,
         parameters: &[T],
         learners: Vec<BoxedLearner<T>>,
         times: Times,

@@ -11,7 +11,7 @@
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::MemDisk;
 use stepwell_sim::{
-    Case, Dice, Finding, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape,
+    Case, Detail, Dice, Finding, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape,
     over_jobs, pools,
 };
 
@@ -59,7 +59,7 @@ fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(
 fn case_of(job: u64, pools: &Pools) -> Case {
     let mut job = Job::draw(job * SCHEDULES_PER_JOB, Length::SHORT);
     job.config.pipeline.staleness = 0;
-    Case::prepare(job, true, pools).unwrap()
+    Case::prepare(job, Detail::EachRead, pools).unwrap()
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn learner(rank: usize) -> BoxedLearner<f32> {
 
 fn clocked(kind: Kind, options: &Options, times: Times) -> ClockedRun<f32> {
     let learners = (0..RANKS).map(learner).collect();
-    let mut run = ClockedRun::new((kind, options), &[0.0; LANES], learners, times).unwrap();
+    let mut run = ClockedRun::new(kind, options, &[0.0; LANES], learners, times).unwrap();
     while run.advance().unwrap() {}
     run
 }

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Failure, Faults, Lasting, Operation, Survival};
-use stepwell_sim::{Case, Dice, Finding, Mishap, Shape, Tally, Uses, pools};
+use stepwell_sim::{Case, Cuts, Dice, Finding, Mishap, Shape, Tally, Uses, pools};
 
 const SEED: u64 = 7;
 
@@ -34,12 +34,12 @@ fn an_error_without_a_fault_is_found() {
     let (case, shape) = too_tight();
     let (rules, mut tally) = (Rules::default(), Tally::default());
     for faults in [Faults::default(), failing(Operation::Write, u64::MAX)] {
-        let outcome = case.disturbed(&shape, SEED, (rules, faults), &mut tally);
+        let outcome = case.disturbed(&shape, SEED, rules, faults, &mut tally);
         assert!(matches!(outcome, Err(Finding::Failed(_))), "{outcome:?}");
     }
-    let cut = Mishap::Cut { after: u64::MAX, survival: Survival::Everything };
-    let given = (rules, cut, Uses::default());
-    let outcome = case.cut(&shape, SEED, given, &mut Dice::new(SEED, "cuts"), &mut tally);
+    let first = Mishap::Cut { after: u64::MAX, survival: Survival::Everything };
+    let cuts = Cuts { first, uses: Uses::default() };
+    let outcome = case.cut(&shape, SEED, rules, cuts, &mut Dice::new(SEED, "cuts"), &mut tally);
     assert!(matches!(outcome, Err(Finding::Failed(_))), "{outcome:?}");
     assert_eq!((tally.disturbed, tally.fired, tally.errors), (2, 0, 3));
 }
@@ -49,6 +49,6 @@ fn a_fault_that_fired_excuses_an_error() {
     let (case, shape) = too_tight();
     let mut tally = Tally::default();
     let faults = failing(Operation::Create, 0);
-    case.disturbed(&shape, SEED, (Rules::default(), faults), &mut tally).unwrap();
+    case.disturbed(&shape, SEED, Rules::default(), faults, &mut tally).unwrap();
     assert_eq!((tally.disturbed, tally.fired, tally.errors), (1, 1, 1));
 }

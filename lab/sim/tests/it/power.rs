@@ -3,7 +3,7 @@
 
 use stepwell_base::rules::Rules;
 use stepwell_disk::Survival;
-use stepwell_sim::{Case, Dice, Mishap, SCHEDULES_PER_JOB, Shape, Tally, pools};
+use stepwell_sim::{Case, Cuts, Dice, Mishap, SCHEDULES_PER_JOB, Shape, Tally, pools};
 
 /// Changes between cuts.
 const STRIDE: usize = 17;
@@ -32,7 +32,8 @@ fn a_cut_at_any_change_costs_no_bit() {
             let torn = Survival::Torn(seed + after);
             for survival in [Survival::SyncedAlone, Survival::Everything, torn] {
                 let cut = Mishap::Cut { after, survival };
-                case.cut(&shape, seed, (rules, cut, uses.clone()), &mut dice, &mut tally)
+                let cuts = Cuts { first: cut, uses: uses.clone() };
+                case.cut(&shape, seed, rules, cuts, &mut dice, &mut tally)
                     .unwrap_or_else(|finding| panic!("cut after {after}, {survival:?}: {finding}"));
             }
         }

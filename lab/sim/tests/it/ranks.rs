@@ -11,7 +11,8 @@ use stepwell_base::rules::Rules;
 use stepwell_disk::MemDisk;
 use stepwell_settings::{Config, OptimizerKind, RowsConfig, TableConfig};
 use stepwell_sim::{
-    Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, over_jobs, pools,
+    Case, Detail, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape,
+    over_jobs, pools,
 };
 
 /// Jobs, and schedules per job: as many as fit in CI.
@@ -110,7 +111,7 @@ fn rows_that_ranks_lend_each_other_are_what_they_would_be() {
             let of = TableConfig::named(&table.name);
             *table = TableConfig { dim: table.dim, place: table.place, dram: table.dram, ..of };
         }
-        Case::prepare(job, true, pools).unwrap()
+        Case::prepare(job, Detail::EachRead, pools).unwrap()
     });
     assert!(tally.lent > 1000 && tally.lending > LENDING, "{tally:?}");
     assert!(tally.stopped > LENDING / 4 && tally.resumed > LENDING / 6, "{tally:?}");

@@ -13,7 +13,7 @@ use stepwell_disk::{Faults, MemDisk};
 use stepwell_engine::{Moment, Witness};
 use stepwell_settings::PlaceKind;
 use stepwell_sim::{
-    Case, Checker, Dice, Disks, Job, Launch, Length, Shape, Style, Tables, Tally, pools,
+    Case, Checker, Detail, Dice, Disks, Job, Launch, Length, Shape, Style, Tables, Tally, pools,
 };
 
 /// Steps per epoch.
@@ -81,7 +81,8 @@ fn nothing_is_lost_on_a_long_way() {
     job.config.optim.rows.lr = 1e-3;
     job.config.optim.dense.lr = 1e-3;
     let pools = pools().unwrap();
-    let case = Case::prepare(job, false, &pools).unwrap_or_else(|finding| panic!("{finding}"));
+    let case =
+        Case::prepare(job, Detail::Sums, &pools).unwrap_or_else(|finding| panic!("{finding}"));
     let mut dice = Dice::new(1, "soak");
     let mut shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
     shape.tighten(2, 4, case.oracle());
@@ -93,7 +94,7 @@ fn nothing_is_lost_on_a_long_way() {
     let (warm, every) = (all / 4, all / 40);
     let [next, first, most] = [warm, 0, 0].map(AtomicU64::new);
     let memory = Arc::new(Memory { checker: Arc::clone(&checker), warm, every, next, first, most });
-    let launch = case.launch(&shape, 1, Rules::default(), (&disks, &checker));
+    let launch = case.launch(&shape, 1, Rules::default(), &disks, &checker);
     let witness = Arc::clone(&memory) as Arc<dyn Witness>;
     let exit = Launch { witness, turns_max: Some(u64::MAX), ..launch }.run();
     case.judge(&exit, &checker, None).unwrap_or_else(|finding| panic!("{finding}"));

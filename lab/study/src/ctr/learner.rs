@@ -70,8 +70,7 @@ pub(super) struct ClickLearner {
 impl Learner<f32> for ClickLearner {
     fn gradient(&mut self, step: u64, parameters: &[f32], gradient: &mut [f32]) {
         let examples = self.deal.examples(self.rank, step);
-        let parts = (&*self.graph, &*self.clicks);
-        self.pass.run(parts, examples, parameters, Some(gradient));
+        self.pass.run(&self.graph, &self.clicks, examples, parameters, Some(gradient));
     }
 }
 

@@ -32,8 +32,7 @@ pub(super) fn look(data: &Data, model: &[f32], tables: &[SharedRows]) -> Result<
         read(&keys, tables, &mut parameters)?;
         seen.extend(checksum(&parameters).to_le_bytes());
         let labels = &data.test.labels[examples.clone()];
-        let parts = (&*data.graph, &data.test);
-        loss += pass.run(parts, examples, &parameters, None).loss;
+        loss += pass.run(&data.graph, &data.test, examples, &parameters, None).loss;
         auc.add(&pass.logits[..labels.len()], labels);
     }
     let auc = auc.take().map_or(f64::NAN, |value| value.auc);

@@ -281,7 +281,7 @@ fn rows(seed: u64, dram: Option<ByteCount>) -> Result<SharedRows> {
     let optimizer = RowOptimizer::new(Rule::adagrad(ROW_RATE));
     let Ok(optimizer) = optimizer else { unreachable!("Adagrad's rate is above 0") };
     if let Some(dram) = dram {
-        let rows = TieredRows::open((DIM, seed, INITIAL_RANGE), optimizer, dram)?;
+        let rows = TieredRows::open(DIM, seed, INITIAL_RANGE, optimizer, dram)?;
         return Ok(SharedRows::new(rows));
     }
     let initial = move |key: Key, weights: &mut [f32]| {

@@ -95,7 +95,8 @@ impl Pass {
     /// parameters, followed by the rows of their distinct keys. `parameters` has the same layout.
     pub(super) fn run(
         &mut self,
-        (graph, clicks): (&Graph<f32>, &Clicks),
+        graph: &Graph<f32>,
+        clicks: &Clicks,
         examples: Range<usize>,
         parameters: &[f32],
         gradient: Option<&mut [f32]>,
@@ -105,7 +106,7 @@ impl Pass {
         let places = places(clicks, examples.clone(), &mut keys, &mut seen);
         let (dense, rows) = parameters.split_at(graph.parameter_count());
         assert_eq!(rows.len(), keys.len() * LANES, "a row for each distinct key");
-        self.gather((clicks, examples.clone()), &places, rows);
+        self.gather(clicks, examples.clone(), &places, rows);
         let columns = EMBEDDING + DENSE;
         let block = Block {
             x: Matrix::packed(&self.x[..count * columns], count, columns),
@@ -130,7 +131,7 @@ impl Pass {
     }
 
     /// Concatenates each example's embeddings and its dense features.
-    fn gather(&mut self, (clicks, of): (&Clicks, Range<usize>), places: &[usize], rows: &[f32]) {
+    fn gather(&mut self, clicks: &Clicks, of: Range<usize>, places: &[usize], rows: &[f32]) {
         let dense = clicks.dense[of.start * DENSE..of.end * DENSE].chunks_exact(DENSE);
         let columns = EMBEDDING + DENSE;
         let x = self.x.chunks_exact_mut(columns).zip(&mut self.first_order);
@@ -182,9 +183,9 @@ mod tests {
         parameters.extend((0..keys.len() * LANES).map(|_| stream.next_symmetric(0.3)));
         let mut gradient = vec![f32::NAN; parameters.len()];
         let mut pass = Pass::new(&graph, count);
-        pass.run((&graph, &clicks), 0..count, &parameters, Some(&mut gradient));
+        pass.run(&graph, &clicks, 0..count, &parameters, Some(&mut gradient));
         let mut loss = |parameters: &[f32]| {
-            pass.run((&graph, &clicks), 0..count, parameters, None).loss / count as f64
+            pass.run(&graph, &clicks, 0..count, parameters, None).loss / count as f64
         };
         let dense = graph.parameter_count();
         for lane in [dense, dense + 5, dense + DIM, dense + 7 * LANES + 2, parameters.len() - 1] {

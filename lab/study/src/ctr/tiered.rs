@@ -33,7 +33,9 @@ impl TieredRows {
     /// # Errors
     /// Memory, a directory or a thread isn't available.
     pub(super) fn open(
-        (dim, seed, init_range): (usize, u64, f32),
+        dim: usize,
+        seed: u64,
+        init_range: f32,
         optimizer: RowOptimizer,
         memory: ByteCount,
     ) -> stepwell_engine::Result<Self> {
@@ -135,7 +137,7 @@ mod tests {
         });
         // Space for a third of the rows.
         let mut tiered =
-            TieredRows::open((dim, seed, range), optimizer(), ByteCount(48 << 10)).unwrap();
+            TieredRows::open(dim, seed, range, optimizer(), ByteCount(48 << 10)).unwrap();
         let mut stream = Stream::named(1, b"rows");
         for _ in 0..60 {
             let mut keys: Vec<Key> = (0..400).map(|_| Key(stream.next_u64() % 2500)).collect();

@@ -80,7 +80,8 @@ struct Clocked<'a> {
 pub(super) fn run(
     job: Job<'_>,
     settings: &Settings,
-    (network, computing): (Network, &Computing),
+    network: Network,
+    computing: &Computing,
     look: &dyn Fn(&[Vec<f32>]) -> f64,
 ) -> Result<Ended> {
     let clock = Arc::new(ManualClock::default());

@@ -62,13 +62,13 @@ pub(super) fn run(run: &Run<'_>) -> Result<Came> {
     let mut application = Application::new(run, &clock)?;
     if run.gathers {
         server.begin_virtual()?;
-        application.iterate(&server, 0, true)?;
+        application.gather(&server)?;
         server.end_virtual()?;
     }
     let (mut seconds, mut losses) = (Vec::new(), Vec::new());
     for iteration in 0..run.iterations {
         let begin = clock.seconds();
-        losses.push(application.iterate(&server, iteration, false)?);
+        losses.push(application.iterate(&server, iteration)?);
         seconds.push(clock.seconds() - begin);
     }
     drop(application);
@@ -103,26 +103,32 @@ impl<'a> Application<'a> {
         Ok(Self { run, clock, stream, pixels, logits, rows_of, loss: 0.0 })
     }
 
-    /// Performs all passes of a mini-batch, or only their operations if `is_virtual`; returns its
-    /// mean loss.
-    fn iterate(&mut self, server: &Geeps, iteration: usize, is_virtual: bool) -> Result<f64> {
+    /// Performs the operations of a mini-batch without computing.
+    fn gather(&self, server: &Geeps) -> Result<()> {
+        for step in self.run.steps {
+            let held = step.acquire(server, self.run.settings)?;
+            step.release(server, held)?;
+        }
+        Ok(())
+    }
+
+    /// Performs all passes of a mini-batch; returns its mean loss.
+    fn iterate(&mut self, server: &Geeps, iteration: usize) -> Result<f64> {
         for step in self.run.steps {
             let mut held = step.acquire(server, self.run.settings)?;
-            if !is_virtual {
-                // Wait for transfers first: a layer's time starts when its data has arrived.
-                for access in &mut held {
-                    access.on(&self.stream)?;
-                }
-                self.stream.finish()?;
-                let over = self.clock.seconds() + step.share * self.run.iteration_seconds;
-                self.compute(step.pass, iteration, &mut held)?;
-                for access in &mut held {
-                    access.done_on(&self.stream)?;
-                }
-                self.stream.finish()?;
-                let left = (over - self.clock.seconds()).max(0.0);
-                std::thread::sleep(Duration::from_secs_f64(left));
+            // Wait for transfers first: a layer's time starts when its data has arrived.
+            for access in &mut held {
+                access.on(&self.stream)?;
             }
+            self.stream.finish()?;
+            let over = self.clock.seconds() + step.share * self.run.iteration_seconds;
+            self.compute(step.pass, iteration, &mut held)?;
+            for access in &mut held {
+                access.done_on(&self.stream)?;
+            }
+            self.stream.finish()?;
+            let left = (over - self.clock.seconds()).max(0.0);
+            std::thread::sleep(Duration::from_secs_f64(left));
             step.release(server, held)?;
         }
         Ok(self.loss)
@@ -134,16 +140,16 @@ impl<'a> Application<'a> {
                 if layer == 0 {
                     self.take_images(iteration, input)?;
                 }
-                self.forward(layer, (weights, input), output)?;
+                self.forward(layer, weights, input, output)?;
                 if let [error] = rest {
                     self.compute_loss(iteration, output, error)?;
                 }
                 Ok(())
             }
             (Pass::Backward(layer), [weights, update, input, error, below @ ..]) => {
-                self.backward(layer, (weights, input, error), update)?;
+                self.backward(layer, input, error, update)?;
                 if let [below] = below {
-                    self.propagate(layer, (weights, input, error), below)?;
+                    self.propagate(layer, weights, input, error, below)?;
                 }
                 Ok(())
             }
@@ -167,7 +173,8 @@ impl<'a> Application<'a> {
     fn forward(
         &self,
         layer: usize,
-        (weights, input): (&mut Access, &mut Access),
+        weights: &mut Access,
+        input: &mut Access,
         output: &mut Access,
     ) -> Result<()> {
         let (stream, depth, columns) = (&self.stream, COLUMNS[layer], COLUMNS[layer + 1]);
@@ -212,7 +219,8 @@ impl<'a> Application<'a> {
     fn backward(
         &self,
         layer: usize,
-        (_, input, error): (&mut Access, &mut Access, &mut Access),
+        input: &mut Access,
+        error: &mut Access,
         update: &mut Access,
     ) -> Result<()> {
         let (stream, inputs, outputs) = (&self.stream, COLUMNS[layer], COLUMNS[layer + 1]);
@@ -236,7 +244,9 @@ impl<'a> Application<'a> {
     fn propagate(
         &self,
         layer: usize,
-        (weights, input, error): (&mut Access, &mut Access, &mut Access),
+        weights: &mut Access,
+        input: &mut Access,
+        error: &mut Access,
         below: &mut Access,
     ) -> Result<()> {
         let (stream, columns, depth) = (&self.stream, COLUMNS[layer], COLUMNS[layer + 1]);

@@ -18,7 +18,7 @@ use super::paper;
 use super::predict::Costs;
 use super::steps::{Needless, Step, data, entries, steps};
 use crate::costs::median;
-use crate::{Images, Result};
+use crate::{Effort, Images, Result};
 
 /// Scale of the paper's seconds.
 const TIME_SCALE: f64 = 0.1;
@@ -128,25 +128,27 @@ struct Bench<'a> {
 /// A server or device error.
 pub(super) fn run_all(
     images: &Images,
-    (quick, seed): (bool, u64),
+    effort: Effort,
+    seed: u64,
     say: &mut dyn FnMut(&str),
 ) -> Result<MemoryFigures> {
     let settings = data(seed);
     let iteration = steps(Needless::default());
     // Enough for everything.
-    let everything = place(&settings, &iteration, (true, 1 << 30))?;
-    let least = 2 * place(&settings, &iteration, (false, 1 << 30))?.peak_bytes;
+    let within = |pins| Settings { pins, budget_bytes: 1 << 30, ..settings.clone() };
+    let everything = place(&within(true), &iteration)?;
+    let least = 2 * place(&within(false), &iteration)?.peak_bytes;
     let floats = entries(&settings).map(|entry| entry.floats(&settings));
     let bytes = floats.map(|floats| Device::bytes_counted((size_of::<f32>() * floats) as u64));
     let pinned = bytes.sum::<u64>();
     let full_bytes = pinned + 2 * everything.peak_bytes;
     let least_share = least as f64 / full_bytes as f64;
     let images = images.shrunk(4);
-    let iterations = if quick { 4 } else { 16 };
+    let iterations = if effort == Effort::Quick { 4 } else { 16 };
     let (model, losses, runs) = (None, [0.0; 2], 0);
     let mut bench = Bench { images: &images, iterations, seed, full_bytes, model, losses, runs };
-    let speeds = if quick { &SPEEDS[..1] } else { &SPEEDS };
-    let shares = if quick { &SHARES_QUICK[..] } else { &SHARES };
+    let speeds = if effort == Effort::Quick { &SPEEDS[..1] } else { &SPEEDS };
+    let shares = if effort == Effort::Quick { &SHARES_QUICK[..] } else { &SHARES };
     let shares: Vec<f64> = shares.iter().copied().filter(|of| *of >= least_share).collect();
     let speeds = speeds.iter().map(|speed| {
         say(&format!(
@@ -173,17 +175,12 @@ fn iteration_seconds() -> f64 {
 }
 
 /// Placement of data, determined by a server that only gathers.
-pub(super) fn place(
-    settings: &Settings,
-    iteration: &[Step],
-    (pins, budget_bytes): (bool, u64),
-) -> Result<Placement> {
-    let settings = Settings { pins, budget_bytes, ..settings.clone() };
+pub(super) fn place(settings: &Settings, iteration: &[Step]) -> Result<Placement> {
     let fabric = stepwell_fabric::threads(1).remove(0);
-    let (server, _machines) = Geeps::new(&settings, fabric, Arc::new(ManualClock::default()))?;
+    let (server, _machines) = Geeps::new(settings, fabric, Arc::new(ManualClock::default()))?;
     server.begin_virtual()?;
     for step in iteration {
-        let held = step.acquire(&server, &settings)?;
+        let held = step.acquire(&server, settings)?;
         step.release(&server, held)?;
     }
     Ok(server.end_virtual()?)
@@ -262,7 +259,7 @@ impl Bench<'_> {
         })?;
         self.check(&came, budget_bytes);
         let host = Settings { place: Place::Host, ..settings };
-        let placement = place(&host, &iteration, (host.pins, budget_bytes))?;
+        let placement = place(&host, &iteration)?;
         let costs = Costs {
             settings: &host,
             steps: &iteration,

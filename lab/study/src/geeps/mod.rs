@@ -32,7 +32,7 @@ pub use self::page::{page, plots};
 pub use self::paper::PaperFigures;
 pub use self::synchrony::{CurvePoint, Lateness, ModeFigures, SettingFigures};
 use self::synchrony::{Data, MINI_BATCH, Training, WORKERS, run_setting};
-use crate::{Error, Images, Result};
+use crate::{Effort, Error, Images, Result};
 
 /// Test examples evaluated during training.
 const LOOKED_AT: usize = 2000;
@@ -46,8 +46,8 @@ const RATE: f32 = 0.02;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Whether to run only a tenth of the clocks, and of the iterations on a device.
-    pub quick: bool,
+    /// Whether to run all, or a tenth of the clocks, and of the iterations on a device.
+    pub effort: Effort,
     /// Uses one in this many training examples.
     pub part: usize,
     /// Seed of the order of data, initial values and delays.
@@ -97,7 +97,7 @@ pub struct ModelFigures {
 /// Data that can't be read, or a parameter server error.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let least = (WORKERS * MINI_BATCH).max(steps::ROWS);
-    let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
+    let [train, test] = Images::both(folder, options.part, least, options.seed)?;
     if train.columns != net::SIDE * net::SIDE {
         let why =
             format!("images have {} pixels, but 28 x 28 are needed: give MNIST", train.columns);
@@ -106,19 +106,19 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     let looked_at = test.shuffled(LOOKED_AT.min(test.count()), options.seed.wrapping_add(1));
     let data = Data { train, looked_at, test };
     let mut settings = Vec::new();
-    for training in trainings(options.quick, &data.train)? {
-        for lateness in who_is_late(options.quick) {
+    for training in trainings(options.effort, &data.train)? {
+        for lateness in who_is_late(options.effort) {
             let (name, clocks) = (training.net.name, training.clocks);
             say(&format!("{name}: {WORKERS} workers, {clocks} clocks, {lateness:?}"));
             settings.push(run_setting(&training, lateness, &data, options.seed)?);
         }
     }
-    let memory = memory::run_all(&data.train, (options.quick, options.seed), say)?;
+    let memory = memory::run_all(&data.train, options.effort, options.seed, say)?;
     let all = settings.iter().flat_map(|of| of.modes.values());
     Ok(Figures {
-        quick: options.quick,
+        quick: options.effort == Effort::Quick,
         workers: WORKERS,
-        target_accuracy: target(options.quick),
+        target_accuracy: target(options.effort),
         models: headline(&settings),
         lost_updates: all.map(|of| of.lost_updates).sum(),
         settings,
@@ -128,21 +128,21 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     })
 }
 
-fn who_is_late(quick: bool) -> Vec<Lateness> {
+fn who_is_late(effort: Effort) -> Vec<Lateness> {
     let all = vec![Lateness::Delays, Lateness::None, Lateness::Straggler];
-    if quick { all[..1].to_vec() } else { all }
+    if effort == Effort::Quick { all[..1].to_vec() } else { all }
 }
 
 /// Target accuracy; a tenth of the clocks reaches a lower one.
-fn target(quick: bool) -> f64 {
-    if quick { 0.8 } else { 0.9 }
+fn target(effort: Effort) -> f64 {
+    if effort == Effort::Quick { 0.8 } else { 0.9 }
 }
 
-fn trainings(quick: bool, train: &Images) -> Result<Vec<Training>> {
-    let epochs = if quick { EPOCHS / 10.0 } else { EPOCHS };
+fn trainings(effort: Effort, train: &Images) -> Result<Vec<Training>> {
+    let epochs = if effort == Effort::Quick { EPOCHS / 10.0 } else { EPOCHS };
     let mini_batches = train.count() as f64 / (WORKERS * MINI_BATCH) as f64;
     let clocks = (epochs * mini_batches).ceil() as u64;
-    let training = |net| Training { net, clocks, rate: RATE, target: target(quick) };
+    let training = |net| Training { net, clocks, rate: RATE, target: target(effort) };
     Ok(vec![training(Net::fcnn(train.columns, 64)?), training(Net::cnn()?)])
 }
 

@@ -248,7 +248,8 @@ mod tests {
     fn copies_cost_nothing_at_any_speed_and_all_of_it_at_none() -> crate::Result<()> {
         let (settings, steps) = (data(1), steps(Needless::default()));
         let seconds = |pins, budget_bytes, bytes_per_second| {
-            let placement = &place(&settings, &steps, (pins, budget_bytes))?;
+            let limited = Settings { pins, budget_bytes, ..settings.clone() };
+            let placement = &place(&limited, &steps)?;
             let rate = Rate { bytes_per_second, latency: Duration::ZERO };
             let (settings, steps) = (&settings, &steps[..]);
             let costs = Costs { settings, steps, placement, rate, iteration_seconds: 2.0 };

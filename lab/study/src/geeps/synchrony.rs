@@ -11,7 +11,7 @@ use stepwell_sim::clock::{Computing, Delay, DelayKind};
 use super::clocked::{Ended, Look, run};
 use super::net::Net;
 use super::paper;
-use super::worker::{Job, tables};
+use super::worker::{Job, TableLayout, tables};
 use crate::curve::share;
 use crate::{Images, Result};
 
@@ -151,15 +151,16 @@ pub(super) fn run_setting(
 ) -> Result<SettingFigures> {
     let one = |run: One| run_one(training, run, data, seed);
     let run_mode = |mode: &Mode| {
-        let of = One { mode: *mode, lateness, is_single: false, clocks: training.clocks };
-        Ok((mode.name, mode_figures(of, &one(of)?, (training, data))))
+        let of =
+            One { mode: *mode, lateness, layout: TableLayout::PerLayer, clocks: training.clocks };
+        Ok((mode.name, mode_figures(of, &one(of)?, training, data)))
     };
     let modes = MODES.par_iter().map(run_mode).collect::<Result<Vec<_>>>()?;
     let mut modes: BTreeMap<_, _> = modes.into_iter().collect();
     compare(&mut modes);
     // A few clocks suffice to measure idle time.
     let clocks = training.clocks.min(20);
-    let single = one(One { mode: MODES[0], lateness, is_single: true, clocks })?;
+    let single = one(One { mode: MODES[0], lateness, layout: TableLayout::Single, clocks })?;
     let (model, single_table_stall) = (training.net.name, single.stall);
     Ok(SettingFigures { model, lateness, modes, single_table_stall })
 }
@@ -181,16 +182,15 @@ fn compare(modes: &mut BTreeMap<&'static str, ModeFigures>) {
 struct One {
     mode: Mode,
     lateness: Lateness,
-    /// Whether all layers share one table.
-    is_single: bool,
+    layout: TableLayout,
     clocks: u64,
 }
 
 fn run_one(training: &Training, one: One, data: &Data, seed: u64) -> Result<Ended> {
     let Training { net, rate, .. } = training;
-    let One { mode: Mode { staleness, .. }, lateness, is_single, clocks } = one;
+    let One { mode: Mode { staleness, .. }, lateness, layout, clocks } = one;
     let applies = if staleness == Staleness::BSP { Applies::ByClock } else { Applies::OnArrival };
-    let (settings, rows) = tables(net, (is_single, applies, seed));
+    let (settings, rows) = tables(net, layout, applies, seed);
     let look_every = (clocks / LOOKS).max(1);
     let job = Job {
         net,
@@ -210,7 +210,7 @@ fn run_one(training: &Training, one: One, data: &Data, seed: u64) -> Result<Ende
         latency_seconds: LATENCY,
     };
     let look = |model: &[Vec<f32>]| share(net.look(&data.looked_at, model));
-    let ended = run(job, &settings, (network, &lateness.computing(seed)), &look)?;
+    let ended = run(job, &settings, network, &lateness.computing(seed), &look)?;
     if let Staleness::Clocks(slack) = staleness {
         assert!(ended.missed.max <= slack, "{slack} clocks of slack: {:?}", ended.missed);
         let is_ahead = slack == 0 && ended.missed.ahead > 0;
@@ -220,7 +220,7 @@ fn run_one(training: &Training, one: One, data: &Data, seed: u64) -> Result<Ende
     Ok(ended)
 }
 
-fn mode_figures(one: One, ended: &Ended, (training, data): (&Training, &Data)) -> ModeFigures {
+fn mode_figures(one: One, ended: &Ended, training: &Training, data: &Data) -> ModeFigures {
     let point = |look: &Look| CurvePoint {
         seconds: look.seconds,
         examples: look.mini_batches * MINI_BATCH as u64,

@@ -55,12 +55,24 @@ impl LayerRows {
     }
 }
 
-/// A table for each layer, or one for all of them; weights start uniform, scaled for rectifiers.
+/// Tables of a model's layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TableLayout {
+    /// A table for each layer.
+    PerLayer,
+    /// One table for all layers.
+    Single,
+}
+
+/// The tables of a model; weights start uniform, scaled for rectifiers.
 pub(super) fn tables(
     net: &Net,
-    (is_single, applies, seed): (bool, Applies, u64),
+    layout: TableLayout,
+    applies: Applies,
+    seed: u64,
 ) -> (Settings, Vec<LayerRows>) {
     let (mut tables, mut layers) = (Vec::<TableSettings>::new(), Vec::new());
+    let is_single = layout == TableLayout::Single;
     // A single table has one range: that of the layer that needs the smallest.
     let fan_in = net.layers.iter().map(|layer| layer.fan_in);
     let largest = fan_in.clone().max().unwrap_or(1);
@@ -282,7 +294,7 @@ impl<'a> Worker<'a> {
         let counts = rows.counts(values).take(self.job.workers);
         let (least, most) =
             counts.fold((u64::MAX, 0), |(least, most), count| (least.min(count), most.max(count)));
-        self.missed.see(self.clock, (least, most));
+        self.missed.see(self.clock, least, most);
         let parameters = &values[..rows.parameters];
         if !is_back {
             if layer == 0 {
@@ -312,7 +324,7 @@ impl<'a> Worker<'a> {
 }
 
 impl Missed {
-    fn see(&mut self, clock: u64, (least, most): (u64, u64)) {
+    fn see(&mut self, clock: u64, least: u64, most: u64) {
         let missed = clock.saturating_sub(least);
         self.max = self.max.max(missed);
         self.sum += missed;

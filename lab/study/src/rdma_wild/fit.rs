@@ -49,24 +49,26 @@ pub(crate) fn network() -> Network {
 impl Fit {
     /// Times of a full-sized model.
     pub(crate) fn times(&self, line: &Line, seed: u64) -> Times {
-        times(line, (self.arithmetic_bytes_per_second, self.delay_share), seed)
+        let bytes_per_second = self.arithmetic_bytes_per_second;
+        times(line, Parameters { bytes_per_second, delay_share: self.delay_share }, seed)
     }
 
     /// Performs the fit.
     pub(crate) fn new() -> Result<Self> {
         let logs = |range: [f64; 2]| range.map(libm::log);
         let (mut arithmetic, mut delay) = (logs(ARITHMETIC), logs(DELAY));
-        let mut best = (f64::INFINITY, (0.0, 0.0));
+        let mut best = (f64::INFINITY, Parameters::default());
         for _ in 0..NARROWS {
             for (a, d) in grid(arithmetic).flat_map(|a| grid(delay).map(move |d| (a, d))) {
-                let parameters = (libm::exp(a), libm::exp(d));
+                let (bytes_per_second, delay_share) = (libm::exp(a), libm::exp(d));
+                let parameters = Parameters { bytes_per_second, delay_share };
                 let off = off(parameters)?;
                 if off < best.0 {
                     best = (off, parameters);
                 }
             }
-            arithmetic = narrower(arithmetic, libm::log(best.1.0));
-            delay = narrower(delay, libm::log(best.1.1));
+            arithmetic = narrower(arithmetic, libm::log(best.1.bytes_per_second));
+            delay = narrower(delay, libm::log(best.1.delay_share));
         }
         let parameters = best.1;
         let mut fitted_over_paper = [0.0; 3];
@@ -74,12 +76,22 @@ impl Fit {
             *ratio = round_seconds(line, parameters)? / line.round_seconds();
         }
         Ok(Self {
-            arithmetic_bytes_per_second: parameters.0,
-            delay_share: parameters.1,
-            gradient_seconds: LINES.map(|line| gradient_seconds(&line, parameters.0)),
+            arithmetic_bytes_per_second: parameters.bytes_per_second,
+            delay_share: parameters.delay_share,
+            gradient_seconds: LINES
+                .map(|line| gradient_seconds(&line, parameters.bytes_per_second)),
             fitted_over_paper,
         })
     }
+}
+
+/// Fitted parameters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parameters {
+    /// Bytes per second of arithmetic.
+    bytes_per_second: f64,
+    /// Mean delay as a share of the time of a gradient.
+    delay_share: f64,
 }
 
 /// Points of a range, including both ends.
@@ -94,7 +106,7 @@ fn narrower(range: [f64; 2], best: f64) -> [f64; 2] {
 }
 
 /// Sum of squared logarithms of fitted over measured times.
-fn off(parameters: (f64, f64)) -> Result<f64> {
+fn off(parameters: Parameters) -> Result<f64> {
     let mut sum = 0.0;
     for line in &LINES {
         let log = libm::log(round_seconds(line, parameters)? / line.round_seconds());
@@ -110,16 +122,17 @@ fn gradient_seconds(line: &Line, arithmetic: f64) -> f64 {
     (line.single_seconds() - step).max(0.1 * line.single_seconds())
 }
 
-fn times(line: &Line, (arithmetic, delay): (f64, f64), seed: u64) -> Times {
+fn times(line: &Line, parameters: Parameters, seed: u64) -> Times {
+    let Parameters { bytes_per_second: arithmetic, delay_share } = parameters;
     let base = gradient_seconds(line, arithmetic);
-    let kind = DelayKind::Exponential(delay * base);
+    let kind = DelayKind::Exponential(delay_share * base);
     let delays = vec![Delay { ranks: (1..=WORKERS).collect(), kind }];
     let computing = Computing { base, delays, seed };
     Times { network: network(), arithmetic, per_parcel: 0.0, computing }
 }
 
 /// Seconds of a step of all workers under Sync-DSGD.
-fn round_seconds(line: &Line, parameters: (f64, f64)) -> Result<f64> {
+fn round_seconds(line: &Line, parameters: Parameters) -> Result<f64> {
     let mut times = times(line, parameters, 1);
     times.arithmetic /= SCALE as f64;
     times.network.bytes_per_second /= SCALE as f64;
@@ -129,7 +142,7 @@ fn round_seconds(line: &Line, parameters: (f64, f64)) -> Result<f64> {
     };
     let learners = (0..=WORKERS).map(null).collect();
     let begin = vec![0.0; line.lanes / SCALE];
-    let mut run = ClockedRun::new((Kind::SyncDsgd, &options), &begin, learners, times)?;
+    let mut run = ClockedRun::new(Kind::SyncDsgd, &options, &begin, learners, times)?;
     while run.advance()? {}
     Ok(run.seconds() / STEPS as f64)
 }

@@ -27,7 +27,7 @@ use self::paper::{LINES, Line, MINI_BATCH, WORKERS};
 use crate::curve::{Looks, Point};
 use crate::learner::ImageLearner;
 use crate::models::Model;
-use crate::{Images, Result};
+use crate::{Effort, Images, Result};
 
 /// Width of the kernel that random Fourier features approximate.
 const SIGMA: f64 = 5.0;
@@ -35,8 +35,8 @@ const SIGMA: f64 = 5.0;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Whether to run only a tenth of the epochs, and of the Fourier features.
-    pub quick: bool,
+    /// Whether to run all, or a tenth of the epochs, and of the Fourier features.
+    pub effort: Effort,
     /// Uses one in this many training examples.
     pub part: usize,
     /// Seed of the order of data, features, initial values and delays.
@@ -110,7 +110,7 @@ const KINDS: [Kind; 2] = [Kind::SyncDsgd, Kind::RdmaWild];
 /// Data that can't be read, or a protocol error.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let least = WORKERS * MINI_BATCH;
-    let [train, test] = Images::both(folder, (options.part, least, options.seed))?;
+    let [train, test] = Images::both(folder, options.part, least, options.seed)?;
     say("fitting a model of costs to Sync-DSGD's times");
     let fit = Fit::new()?;
     let (mut models, mut counts) = (Vec::new(), Vec::new());
@@ -124,11 +124,17 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
             }
             _ => Data { train: Arc::new(train.clone()), test: test.clone() },
         };
-        let times_of = &LINES[place];
-        models.push(run_model(&line, times_of, &data, &fit, (options, &mut counts), say)?);
+        models.push(run_model(
+            Lines { line: &line, full: &LINES[place] },
+            &data,
+            &fit,
+            options,
+            &mut counts,
+            say,
+        )?);
     }
     let lost_gradients = Counts::sum(counts).lost();
-    Ok(Figures { quick: options.quick, fit, models, lost_gradients })
+    Ok(Figures { quick: options.effort == Effort::Quick, fit, models, lost_gradients })
 }
 
 /// Examples of the study.
@@ -140,7 +146,7 @@ struct Data {
 
 /// A line as it is run: whole, or a tenth.
 fn of_size(line: &Line, options: &StudyOptions) -> Line {
-    if !options.quick {
+    if options.effort == Effort::Full {
         return *line;
     }
     let columns = if line.model == Model::LrRff { line.columns / 10 } else { line.columns };
@@ -149,14 +155,24 @@ fn of_size(line: &Line, options: &StudyOptions) -> Line {
     Line { columns, epochs, decay, ..*line }
 }
 
+/// A line of the paper.
+#[derive(Clone, Copy, Debug)]
+struct Lines<'a> {
+    /// The line as it is run.
+    line: &'a Line,
+    /// The whole line.
+    full: &'a Line,
+}
+
 fn run_model(
-    line: &Line,
-    full: &Line,
+    lines: Lines<'_>,
     data: &Data,
     fit: &Fit,
-    (options, counts): (&StudyOptions, &mut Vec<Counts>),
+    options: &StudyOptions,
+    counts: &mut Vec<Counts>,
     say: &mut dyn FnMut(&str),
 ) -> Result<ModelFigures> {
+    let Lines { line, full } = lines;
     let graph = Arc::new(line.model.graph::<f64>(line.columns)?);
     let mut figures = empty(line, full, graph.parameter_count() * size_of::<f64>());
     let convex = !matches!(line.model, Model::Fcnn(_));
@@ -165,7 +181,7 @@ fn run_model(
         say(&format!("{}: {kind}, {} epochs", line.model.name(), line.epochs));
         let name = kind.name();
         let mut models = Vec::new();
-        let (points, own) = run_one(kind, (line, full), &graph, data, fit, options, |run| {
+        let (points, own) = run_one(kind, lines, &graph, data, fit, options, |run| {
             if convex {
                 models.push(run.model());
             }
@@ -184,7 +200,7 @@ fn run_model(
     }
     if let Some(begin) = passed[0].1.last() {
         say(&format!("{}: searching for the best parameters", line.model.name()));
-        let gradients = if options.quick { 40 } else { 200 };
+        let gradients = if options.effort == Effort::Quick { 40 } else { 200 };
         let mut optimum = find(&graph, &data.train, begin, gradients);
         for (name, models) in &passed {
             let distance = |model: &Vec<f64>| optimum.distance(&graph, &data.train, model);
@@ -233,7 +249,7 @@ fn compare(figures: &mut ModelFigures, full: &Line) {
 /// Runs one protocol with one model; calls `at` at each point of the curve.
 fn run_one(
     kind: Kind,
-    (line, full): (&Line, &Line),
+    Lines { line, full }: Lines<'_>,
     graph: &Arc<Graph<f64>>,
     data: &Data,
     fit: &Fit,
@@ -257,7 +273,7 @@ fn run_one(
     let smaller = graph.parameter_count() as f64 / full.lanes as f64;
     times.arithmetic *= smaller;
     times.network.bytes_per_second *= smaller;
-    let mut run = ClockedRun::new((kind, &protocol), &begin, learners, times)?;
+    let mut run = ClockedRun::new(kind, &protocol, &begin, learners, times)?;
     let every = WORKERS as u64 * per_epoch;
     let looks = Looks { graph, train: &data.train, test: &data.test, per_epoch: every };
     at(&run);

@@ -40,7 +40,7 @@ pub use self::response::Response;
 use self::run::{Case, Outcome};
 pub use self::setting::{Lateness, Setting};
 use self::task::{Data, Task};
-use crate::{Costs, Result};
+use crate::{Costs, Effort, Result};
 
 /// Examples of a rank's mini-batch.
 const MINI_BATCH: usize = 8;
@@ -48,8 +48,8 @@ const MINI_BATCH: usize = 8;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Whether to run only a tenth of the settings.
-    pub quick: bool,
+    /// Whether to run all, or a tenth of the settings.
+    pub effort: Effort,
     /// Uses one in this many training examples.
     pub part: usize,
     /// First seed, for the order of data, sequences, initial values, probes and delays.
@@ -65,7 +65,7 @@ pub struct StudyOptions {
 /// # Errors
 /// Data that can't be read, or a protocol error.
 pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<Figures> {
-    let cases = what_is_run(options.quick);
+    let cases = what_is_run(options.effort);
     let ranks = cases.iter().map(|case| case.setting.ranks).max().unwrap_or(1);
     let seeds = (0..options.seeds.max(1)).map(|number| options.seed.wrapping_add(number));
     let seeds: Vec<u64> = seeds.collect();
@@ -80,7 +80,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
         }
     }
     say("response by probes");
-    let response_ms = response::run(options.quick, options.seed)?;
+    let response_ms = response::run(options.effort, options.seed)?;
     let figures = |(case, outcomes): (_, &Vec<_>)| SettingFigures::new(case, outcomes);
     let settings: Vec<_> = cases.iter().zip(&outcomes).map(figures).collect();
     let all = settings.iter().flat_map(|setting| setting.protocols.values());
@@ -88,7 +88,7 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
     let headline = cases.iter().zip(&settings).filter(|(case, _)| case.is_headline());
     let models = headline.map(|(_, of)| ModelFigures::new(of)).collect();
     Ok(Figures {
-        quick: options.quick,
+        quick: options.effort == Effort::Quick,
         part: options.part,
         costs: options.costs,
         seeds,
@@ -114,14 +114,14 @@ impl Case {
     }
 }
 
-fn what_is_run(quick: bool) -> Vec<Case> {
+fn what_is_run(effort: Effort) -> Vec<Case> {
     let of = |task: Task| move |setting| Case { task, setting };
     let (fcnn, conv, lstm) = (of(Task::FCNN), of(Task::CONV), of(Task::LSTM));
     let late = |lateness, computing_ms| Setting { computing_ms, lateness, ..HEADLINE };
     let mixed = |computing_ms| late(Lateness::Mixed, computing_ms);
     let mut all = TASKS.map(|task| of(task)(HEADLINE)).to_vec();
     all.push(fcnn(mixed(HEADLINE.computing_ms)));
-    if quick {
+    if effort == Effort::Quick {
         return all;
     }
     let delays = |computing_ms| late(Lateness::Delays, computing_ms);

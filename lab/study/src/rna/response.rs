@@ -10,7 +10,7 @@ use stepwell_fabric::Network;
 use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind, Times};
 use stepwell_sync::{Kind, Options, Rate};
 
-use crate::Result;
+use crate::{Effort, Result};
 
 /// Number of ranks.
 const RANKS: usize = 100;
@@ -31,13 +31,16 @@ pub struct Response {
 }
 
 /// Measures each number of probes.
-pub(super) fn run(quick: bool, seed: u64) -> Result<BTreeMap<usize, Response>> {
-    let (probes, sums) = if quick { (&PROBES[..2], 50) } else { (&PROBES[..], 100) };
-    let of = |probes: &usize| Ok((*probes, of_probes(*probes, (RANKS, sums), seed)?));
+pub(super) fn run(effort: Effort, seed: u64) -> Result<BTreeMap<usize, Response>> {
+    let (probes, sums) = match effort {
+        Effort::Quick => (&PROBES[..2], 50),
+        Effort::Full => (&PROBES[..], 100),
+    };
+    let of = |probes: &usize| Ok((*probes, of_probes(*probes, RANKS, sums, seed)?));
     probes.iter().map(of).collect()
 }
 
-fn of_probes(probes: usize, (ranks, sums): (usize, u64), seed: u64) -> Result<Response> {
+fn of_probes(probes: usize, ranks: usize, sums: u64, seed: u64) -> Result<Response> {
     let delays = vec![Delay { ranks: (0..ranks).collect(), kind: DelayKind::Uniform(0.01, 0.05) }];
     let times = Times {
         network: Network { bytes_per_second: 100e9 / 8.0, latency_seconds: 2e-6 },
@@ -51,7 +54,7 @@ fn of_probes(probes: usize, (ranks, sums): (usize, u64), seed: u64) -> Result<Re
         Box::new(|_: u64, _: &[f32], gradient: &mut [f32]| gradient.fill(0.0))
     };
     let learners = (0..ranks).map(null).collect();
-    let mut run = ClockedRun::new((Kind::Rna, &options), &[0.0f32], learners, times)?;
+    let mut run = ClockedRun::new(Kind::Rna, &options, &[0.0f32], learners, times)?;
     let mut ends = vec![0.0];
     while run.advance()? {
         if run.updates_of(0) as usize == ends.len() {
@@ -71,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_second_probe_helps_most() {
-        let medians = [1, 2, 10].map(|probes| of_probes(probes, (30, 100), 1).unwrap().p50);
+        let medians = [1, 2, 10].map(|probes| of_probes(probes, 30, 100, 1).unwrap().p50);
         let [one, two, ten] = medians;
         assert!(one > 1.3 * two && two > ten && one - two > two - ten, "{medians:?}");
     }

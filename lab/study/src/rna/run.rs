@@ -57,7 +57,7 @@ impl Case {
         let work = || {
             let mut own = Vec::new();
             while let Some(entrant) = next() {
-                own.push((*entrant, self.run_one(*entrant, &graph, data, (costs, seed))?));
+                own.push((*entrant, self.run_one(*entrant, &graph, data, costs, seed)?));
             }
             Ok(own)
         };
@@ -79,7 +79,8 @@ impl Case {
         entrant: Entrant,
         graph: &Arc<Graph<f32>>,
         data: &Examined,
-        (costs, seed): (&Costs, u64),
+        costs: &Costs,
+        seed: u64,
     ) -> Result<Run> {
         let (task, ranks) = (&self.task, self.setting.ranks);
         // There are more sums if few ranks take part in each, so the run ends by its gradients.
@@ -88,7 +89,7 @@ impl Case {
         (options.groups, options.several) = (entrant.groups(&self.setting), entrant.several);
         let begin = graph.initial_parameters(seed);
         let (learners, times) = (data.learners(graph, ranks), self.setting.times(costs, seed));
-        let mut run = ClockedRun::new((entrant.kind, &options), &begin, learners, times)?;
+        let mut run = ClockedRun::new(entrant.kind, &options, &begin, learners, times)?;
         let (per_epoch, [train, test]) = (data.per_epoch(ranks), &data.looked_at);
         let looks = Looks { graph, train, test, per_epoch };
         let every = (per_epoch / POINTS).max(1);

@@ -69,7 +69,7 @@ impl Data {
         seed: u64,
     ) -> Result<Self> {
         let least = ranks * MINI_BATCH;
-        let sets = Examples::both(folder, (options.part, least, seed))?;
+        let sets = Examples::both(folder, options.part, least, seed)?;
         let moments = sets[0].moments();
         let [train, test] = sets.map(|set| set.standardized(moments));
         let images = Examined::new(train, Arc::new([]), test, seed);
