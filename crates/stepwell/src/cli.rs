@@ -16,7 +16,7 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueHint};
 use stepwell_cli::args;
 
 pub(crate) use self::checkpoints::{
-    DiffArgs, EvalArgs, ExportArgs, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
+    DiffArgs, EvalArgs, ExportArgs, Format, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
 };
 pub(crate) use self::data::{ConvertArgs, SchemaArgs, SynthArgs};
 pub(crate) use self::device::DeviceArgs;

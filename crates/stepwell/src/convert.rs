@@ -26,10 +26,10 @@ use stepwell_settings::{self as settings, Config};
 
 use crate::cli::ConvertArgs;
 use crate::failure::Failure;
-use crate::file;
 use crate::outputs;
 use crate::progress::Counting;
 use crate::say::{self, tell};
+use crate::settings_file;
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
 
@@ -110,7 +110,7 @@ fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, Failure> {
 fn config(args: &ConvertArgs) -> Result<Config, String> {
     let mut config = Config::default();
     if let Some(path) = &args.config {
-        file::read(path, &mut config)?;
+        settings_file::read(path, &mut config)?;
     }
     if let Some(preset) = &args.preset {
         settings::find("data.preset")?.set(&mut config, preset)?;

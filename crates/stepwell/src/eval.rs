@@ -12,7 +12,7 @@ use crate::cli::EvalArgs;
 use crate::failure::Failure;
 use crate::score::{Scoring, UNSCORED, with_newest};
 use crate::signals::Signals;
-use crate::{outputs, say, table};
+use crate::{figures_text, outputs, say};
 
 /// Scores data with the model of a checkpoint, and prints metrics of the scores.
 pub(crate) fn run(args: &EvalArgs) -> Result<(), Failure> {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), Failure> {
     if args.json {
         return say::json(&report);
     }
-    table::metrics(&report).say()
+    figures_text::metrics(&report).say()
 }
 
 fn evaluate(

@@ -8,6 +8,7 @@ mod format;
 mod ids;
 mod npy;
 mod parquet;
+mod sink;
 pub(crate) mod tensors;
 
 use std::io;
@@ -20,12 +21,11 @@ use stepwell_engine::{Checkpoint, TableSpec};
 use stepwell_settings as settings;
 use stepwell_train::{ParameterSpec, RunState, dense_parameters};
 
-pub(crate) use self::format::Format;
-use self::format::Sink;
+use self::sink::Sink;
 use self::tensors::{Kind, Tensor};
-use crate::cli::ExportArgs;
+use crate::cli::{ExportArgs, Format};
 use crate::failure::Failure;
-use crate::folder::{Folder, cannot_write};
+use crate::new_directory::{Folder, cannot_write};
 use crate::progress::Counting;
 use crate::say::{self, tell};
 use crate::signals::Signals;

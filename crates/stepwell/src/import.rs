@@ -8,8 +8,9 @@
 //!           dense part.
 
 mod dense;
+mod origin;
 mod reader;
-mod table;
+mod rows;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,12 +27,11 @@ use stepwell_settings::{self as settings, TierConfig};
 use stepwell_ssd::{Compaction, Manifest, Store, StoreOptions};
 use stepwell_train::RunState;
 
-use self::reader::TensorReader;
-use self::table::TableTensors;
+use self::rows::TableTensors;
 use crate::cli::ImportArgs;
 use crate::export::State;
 use crate::failure::Failure;
-use crate::folder::{Folder, cannot_write};
+use crate::new_directory::{Folder, cannot_write};
 use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::snapshots::refuse_lack;
@@ -207,30 +207,4 @@ impl Import<'_> {
         let manifest = disk.and_then(|disk| Manifest::load(&disk).ok());
         manifest.map_or(0, |manifest| manifest.page_bytes as usize)
     }
-}
-
-/// Refuses tensors that say they are from another step than the checkpoint `like`, have other keys,
-/// or have only some rows. Editing them may have removed these texts.
-fn check_about(file: &TensorReader, like: &Checkpoint) -> Result<(), String> {
-    if let Some(since) = file.about("since") {
-        return Err(file.wrong(format_args!(
-            "has only the rows that were trained after step {since}: export without --since"
-        )));
-    }
-    if let Some(step) = file.about("step").filter(|step| *step != like.step.to_string()) {
-        return Err(file.wrong(format_args!(
-            "was exported from step {step}, and --like {} is of step {}: name the one that it was \
-             exported from",
-            like.path.display(),
-            like.step
-        )));
-    }
-    for field in ["key_hash", "initial_values"] {
-        let ours = like.meta[field].as_str();
-        if file.about(field).is_some_and(|theirs| Some(theirs) != ours) {
-            let ours = ours.unwrap_or_default();
-            return Err(file.wrong(format_args!("its {field} is not '{ours}', as of --like")));
-        }
-    }
-    Ok(())
 }

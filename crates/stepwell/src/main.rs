@@ -9,33 +9,36 @@ mod curves;
 mod device;
 mod diff;
 mod distribution;
+mod ended;
 mod eval;
 mod export;
-mod file;
-mod folder;
+mod figures_text;
 mod import;
 mod inspect;
-mod launched;
-mod names;
-mod pages;
+mod launched_ranks;
+mod man_pages;
+mod new_directory;
 mod plan;
+mod planned;
 mod predict;
 mod progress;
 mod record_file;
 mod resolve;
 mod schema;
 mod score;
+mod score_texts;
+mod settings_file;
 mod snapshots;
 mod statistics;
 mod store;
+mod surroundings;
 mod synth;
-mod table;
 mod train;
 mod warm_start;
 
 use std::process::ExitCode;
 
-use cli::{Cli, ConfigListArgs, Job};
+use cli::{Cli, ConfigListArgs, Job, TrainArgs};
 use stepwell_cli::{Failure, failure, outputs, say, signals, width};
 use stepwell_settings::Config;
 
@@ -48,7 +51,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         say::be_quiet();
     }
     match cli.job {
-        Job::Train(args) => train::run(&args).map_err(Failure::of_training),
+        Job::Train(args) => train_alone_or_launched(&args).map_err(Failure::of_training),
         Job::Eval(args) => eval::run(&args),
         Job::Predict(args) => predict::run(&args),
         Job::Export(args) => export::run(&args),
@@ -62,8 +65,16 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Job::Store(args) => store::run(&args),
         Job::Config(args) => config(&args),
         Job::Schema(args) => schema::run(&args),
-        Job::Completions(args) => pages::completions(&args),
-        Job::Man(args) => pages::man(&args),
+        Job::Completions(args) => man_pages::completions(&args),
+        Job::Man(args) => man_pages::man(&args),
+    }
+}
+
+/// `stepwell train`, alone or as one of several launched ranks.
+fn train_alone_or_launched(args: &TrainArgs) -> Result<(), Failure> {
+    match launched_ranks::join()? {
+        Some(fabric) => launched_ranks::run(args, fabric),
+        None => train::run(args),
     }
 }
 
@@ -77,6 +88,6 @@ fn config(args: &ConfigListArgs) -> Result<(), Failure> {
     }
     match args.toml {
         true => say::whole(&stepwell_settings::to_toml(&config)),
-        false => table::settings(&config).say(),
+        false => figures_text::settings(&config).say(),
     }
 }

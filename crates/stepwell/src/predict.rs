@@ -14,13 +14,13 @@ use stepwell_train::{Observer, Observers, Report, Scored, Surroundings, labels};
 use self::file::{Columns, Failed, ScoreFile};
 use crate::cli::PredictArgs;
 use crate::failure::Failure;
-use crate::names::Names;
+use crate::figures_text::lacking;
 use crate::outputs;
 use crate::record_file::check_name;
 use crate::say::{self, say};
 use crate::score::{Scoring, UNSCORED, with_newest};
+use crate::score_texts::Names;
 use crate::signals::Signals;
-use crate::table::lacking;
 
 /// Scores data with the model of a checkpoint, and writes the scores.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use stepwell_device::Choice;
 use stepwell_settings::{self as settings, Config};
 
 use crate::cli::ConfigArgs;
-use crate::{file, say};
+use crate::{say, settings_file};
 
 /// The settings of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
@@ -31,9 +31,9 @@ pub(crate) fn resolve(
 ) -> Result<(Config, Vec<String>), String> {
     let mut chosen = Vec::new();
     match (&args.config, example) {
-        (Some(path), _) => chosen = file::read(path, &mut config)?,
+        (Some(path), _) => chosen = settings_file::read(path, &mut config)?,
         (None, Some(example)) => {
-            file::apply("default.toml", example, &mut config)?;
+            settings_file::apply("default.toml", example, &mut config)?;
         }
         (None, None) => {}
     }

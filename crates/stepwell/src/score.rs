@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::resolve::{check_files, give, idle_notes, set_all};
 use crate::say::{self, say};
 use crate::signals::Signals;
-use crate::train::{data_files, surroundings};
+use crate::surroundings::{data_files, surroundings};
 
 /// Message of scoring that is interrupted.
 pub(crate) const UNSCORED: &str = "interrupted: a part of the data was not scored";

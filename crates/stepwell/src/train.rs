@@ -15,22 +15,20 @@ use stepwell_train::{
 
 use crate::cli::{Resume, TrainArgs};
 use crate::curves::Curves;
+use crate::ended::Ended;
 use crate::failure::Failure;
-use crate::launched::{self, Ended};
 use crate::outputs::are_one;
 use crate::progress::Progress;
 use crate::resolve;
 use crate::say::{self, say, tell};
 use crate::signals::Signals;
 use crate::statistics::with_statistics;
+use crate::surroundings::{data_files, surroundings};
 use crate::warm_start::{self, FromCheckpoint, Warm};
-use crate::{outputs, plan, table};
+use crate::{figures_text, outputs};
 
-/// Trains, alone or as one of several launched ranks.
+/// Trains alone or with ranks in this process.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
-    if let Some(fabric) = launched::join()? {
-        return launched::run(args, fabric);
-    }
     // Before any output is tried, so that an interruption leaves no file.
     let signals = Signals::heed()?;
     let prepared = prepare(args, None).map_err(|failure| signals.or_interrupted(failure, EARLY))?;
@@ -227,7 +225,7 @@ pub(crate) fn lead(
 
 /// Prints the report of a run, and writes it if a file was named.
 fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), Failure> {
-    tell!("{}", table::report(report).text().trim_end());
+    tell!("{}", figures_text::report(report).text().trim_end());
     if config.checkpoint.dir.is_none() && !report.interrupted {
         say!("no --checkpoint was given: the model was not kept");
     }
@@ -322,49 +320,6 @@ fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
     let named = [&args.settings.config, &args.limits, &config.data.cache, &args.from];
     let files = named.into_iter().flatten().cloned();
     data_files(config).chain(files).chain(kept).collect()
-}
-
-/// The files that the settings name as data.
-pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
-    let patterns = [&config.data.paths, &config.data.eval_paths].into_iter();
-    let of_files = |names: &Vec<String>| {
-        // Resolving a stream here might wait for it.
-        let is_file = |name: &&String| !stepwell_data::is_stream(Path::new(name));
-        let files: Vec<&String> = names.iter().filter(is_file).collect();
-        // Patterns without a match are refused later, when they are read.
-        stepwell_data::resolve(&files).unwrap_or_default()
-    };
-    patterns.flat_map(of_files)
-}
-
-/// The surroundings of a run started from the command line.
-pub(crate) fn surroundings(
-    config: &Config,
-    placement: Placement,
-    progress: Arc<Progress>,
-    stop: StopRequest,
-) -> Surroundings {
-    let (ranks, run) = (config.ranks.count, config.clone());
-    let [planned, notes, warnings] = [(); 3].map(|()| Arc::clone(&progress));
-    Surroundings {
-        observer: progress,
-        machine: Machine::default(),
-        stop,
-        from: None,
-        rows: RowsAtStart::default(),
-        repaired_rows: false,
-        digest: true,
-        placement,
-        settings: settings::to_json(config),
-        on_plan: Arc::new(move |capacity| {
-            say!("{}", plan::line(capacity, ranks).text().trim_end());
-            let notes = capacity.tight.iter().chain(&capacity.notes).cloned();
-            notes.chain(plan::memory_note(&run)).for_each(|note| planned.note(&note));
-            planned.planned(&run, capacity);
-        }),
-        on_note: Arc::new(move |note: &str| notes.note(note)),
-        on_warning: Arc::new(move |warning: &str| warnings.warn(warning)),
-    }
 }
 
 fn headline(config: &Config) -> String {

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
-
-use crate::export::Format;
+use clap::{Args, ValueEnum, ValueHint};
 
 /// A model and the data that it scores.
 #[derive(Debug, Args)]
@@ -68,6 +66,17 @@ pub(crate) struct PredictArgs {
     /// Print the number of scores as one JSON object; --out must name a file
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A format of tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A file for the dense part and one for each table
+    Safetensors,
+    /// NumPy's: a directory for the dense part and one for each table, with a file for each tensor
+    Npy,
+    /// A file for the dense part and one for each table, with a record for each row
+    Parquet,
 }
 
 /// `stepwell export`.

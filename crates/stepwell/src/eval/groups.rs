@@ -6,8 +6,8 @@ use stepwell_base::stop::StopRequest;
 use stepwell_train::{GroupMeter, GroupReport, Loss, Observer, Report, Scored, labels};
 
 use crate::failure::Failure;
-use crate::names::Names;
 use crate::score::Scoring;
+use crate::score_texts::Names;
 
 /// Measures groups as their examples are scored.
 pub(super) struct Groups {

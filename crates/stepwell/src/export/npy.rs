@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::format::{About, Sink};
+use super::sink::{About, Sink};
 use super::tensors::{BUFFER_BYTES, Kind, Tensor};
 
 /// Alignment of the first value in the file.

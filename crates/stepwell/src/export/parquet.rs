@@ -20,7 +20,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::format::{About, Sink};
+use super::sink::{About, Sink};
 use super::tensors::{Kind, Tensor};
 
 /// Least bytes of values in a row group, except the last one.

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::format::Sink;
+use super::sink::Sink;
 
 /// Bytes of a tensor's buffer.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;

@@ -7,9 +7,9 @@ use stepwell_optim::Adagrad;
 use stepwell_settings::{self as settings, OptimizerConfig};
 use stepwell_train::{RunState, dense_parameters};
 
-use super::check_about;
+use super::origin::check_about;
 use super::reader::TensorReader;
-use super::table::check_value;
+use super::rows::check_value;
 use crate::export::tensors::{Kind, Tensor};
 use crate::export::{State, VECTORS, dotted};
 use crate::failure::Failure;

@@ -6,8 +6,8 @@ use std::path::Path;
 use stepwell_train::{Label, Loss, Scored};
 
 use crate::failure::Failure;
-use crate::names::Names;
 use crate::record_file::RecordFile;
+use crate::score_texts::Names;
 
 /// A file of scores that is being written.
 pub(super) struct ScoreFile {

@@ -135,7 +135,7 @@ impl Progress {
     /// resumed run may have none of its first epoch left to train.
     fn figures(&self, what: &str, metrics: &Metrics) {
         if self.epochs > 1 && !self.only_scores && metrics.examples > 0 {
-            self.line(&format!("{what:<23} {}", crate::table::metrics_line(metrics)));
+            self.line(&format!("{what:<23} {}", crate::figures_text::metrics_line(metrics)));
         }
     }
 

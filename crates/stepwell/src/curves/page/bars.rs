@@ -6,8 +6,8 @@ use stepwell_base::ByteCount;
 
 use super::Shown;
 use super::chart::{RIGHT, WIDTH};
+use super::escape::text;
 use super::figures::seconds;
-use super::html::text;
 
 /// Width for names, left of the bars.
 const NAMES: f64 = 150.0;

@@ -10,7 +10,7 @@
 
 use std::fmt::Write;
 
-use super::html::text;
+use super::escape::text;
 
 pub(super) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 230.0;

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use serde_json::Value;
 use stepwell_base::counted;
 
+use super::escape::text;
 use super::figures::{charts, count, seconds};
 use super::{Shown, State, bars};
 
@@ -15,25 +16,6 @@ const SCRIPT: &str = include_str!("hover.js");
 
 /// Seconds after which the page of an unfinished run reloads itself.
 const RELOAD_SECONDS: u32 = 15;
-
-/// Escapes any text, such as a name, path or value that a user chose.
-pub(super) fn text(of: &str) -> String {
-    let mut out = String::with_capacity(of.len());
-    for c in of.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(' '),
-            // Not allowed in HTML and XML.
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// The whole page.
 pub(super) fn page(shown: &Shown) -> String {

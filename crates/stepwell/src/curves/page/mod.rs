@@ -9,6 +9,7 @@
 
 mod bars;
 mod chart;
+mod escape;
 mod figures;
 mod history;
 mod html;
@@ -23,7 +24,7 @@ use stepwell_train::{Metrics, StageReport};
 
 use self::history::History;
 use super::{Event, Moment, Sample, Sink};
-use crate::{outputs, table};
+use crate::{figures_text, outputs};
 
 /// Most points of a line.
 const POINTS_MAX: usize = 512;
@@ -145,7 +146,7 @@ impl Shown {
             Event::Ended(Ok(report)) => {
                 self.state = if report.interrupted { State::Interrupted } else { State::Ended };
                 self.stages.clone_from(&report.stages);
-                self.figures = table::figures(report);
+                self.figures = figures_text::figures(report);
             }
             Event::Ended(Err(why)) => self.state = State::Failed((*why).to_owned()),
         }

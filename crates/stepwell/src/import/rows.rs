@@ -10,7 +10,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Checkpoint, History, TableSpec};
 use stepwell_ssd::Store;
 
-use super::check_about;
+use super::origin::check_about;
 use super::reader::TensorReader;
 use crate::export::tensors::{Kind, Tensor};
 use crate::export::{Parts, State};

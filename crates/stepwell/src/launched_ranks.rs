@@ -15,9 +15,10 @@ use stepwell_cli::launcher;
 use stepwell_fabric::collective::{Barrier, Broadcast, Gather};
 use stepwell_fabric::{Error as FabricError, Fabric, Message, Tag};
 use stepwell_settings::{self as settings, Config};
-use stepwell_train::{Error as TrainError, Ranks, WarmStart};
+use stepwell_train::{Ranks, WarmStart};
 
 use crate::cli::TrainArgs;
+use crate::ended::Ended;
 use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::train::{self, Prepared};
@@ -34,51 +35,6 @@ const DONE: Tag = Tag(103);
 
 /// Bytes of the program per read.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// Why a rank ends.
-pub(crate) enum Ended {
-    /// It failed itself.
-    Own(Failure),
-    /// Other ranks failed.
-    Others(FabricError),
-}
-
-impl From<Failure> for Ended {
-    fn from(failure: Failure) -> Self {
-        Self::Own(failure)
-    }
-}
-
-impl From<String> for Ended {
-    fn from(message: String) -> Self {
-        Self::Own(message.into())
-    }
-}
-
-impl From<FabricError> for Ended {
-    fn from(error: FabricError) -> Self {
-        Self::Others(error)
-    }
-}
-
-impl From<TrainError> for Ended {
-    fn from(error: TrainError) -> Self {
-        match error {
-            TrainError::Fabric(error) => Self::Others(error),
-            other => Self::Own(other.into()),
-        }
-    }
-}
-
-impl Ended {
-    /// The failure, for a command without other ranks that report it.
-    pub(crate) fn into_failure(self) -> Failure {
-        match self {
-            Self::Own(failure) => failure,
-            Self::Others(error) => error.to_string().into(),
-        }
-    }
-}
 
 /// Joins the ranks launched with this process; `None` if there are no others.
 ///
