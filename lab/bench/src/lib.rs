@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+mod directory;
 mod error;
 pub mod hbm;
-mod home;
 mod machine;
 mod measure;
 pub mod mem;

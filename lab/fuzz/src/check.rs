@@ -4,9 +4,9 @@ use std::os::unix::process::ExitStatusExt;
 
 use serde_json::Value;
 
+use crate::expected::Said;
 use crate::fault::{Fault, Result, found};
 use crate::process::Ran;
-use crate::said::Said;
 
 /// Output that indicates a bug.
 const BUGS: [&str; 3] = ["panicked", "is a bug", "RUST_BACKTRACE"];

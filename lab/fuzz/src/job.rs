@@ -15,11 +15,11 @@ use serde_json::Value;
 
 use crate::check::{self, End};
 use crate::draw::{Cache, Case, Launch, Listener, Machine, Stop, Variant, When};
+use crate::expected::Said;
 use crate::fault::{Fault, Result, broken, found};
 use crate::files::Files;
-use crate::mend::{Least, Mend};
+use crate::least_machine::{Least, Mend};
 use crate::process::{Call, Halt, Moment, Ran, Shop, newest};
-use crate::said::Said;
 use crate::tally::{RUNS, Tally};
 
 /// Settings of model and data, in the directory of a case.

@@ -18,13 +18,13 @@
 mod check;
 mod dice;
 mod draw;
+mod expected;
 mod fault;
 mod files;
 mod hunt;
 mod job;
-mod mend;
+mod least_machine;
 mod process;
-mod said;
 mod tally;
 
 use std::path::PathBuf;

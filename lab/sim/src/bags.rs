@@ -12,7 +12,7 @@ use stepwell_base::{Key, Namespace};
 use stepwell_data::{Chunk, DataError, PackedOptions, PackedWriter, Schema};
 
 use crate::dice::Dice;
-use crate::job::Ids;
+use crate::ids::Ids;
 
 /// Most ids of a bag.
 const BAG_MAX: u64 = 5;

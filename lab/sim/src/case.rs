@@ -11,15 +11,15 @@ use tempfile::TempDir;
 use crate::bags;
 use crate::devices::DeviceFault;
 use crate::dice::Dice;
+use crate::disk_faults::{Mishap, Uses};
 use crate::finding::Finding;
 use crate::job::{Examples, Job, Length};
+use crate::job_properties::Traits;
 use crate::oracle::{Checker, Detail, Oracle};
 use crate::process::{Disks, Launch};
 use crate::record::record;
 use crate::shape::Shape;
 use crate::tally::Tally;
-use crate::traits::Traits;
-use crate::trouble::{Mishap, Uses};
 
 /// Schedules per job, so that an oracle is worth its cost.
 pub const SCHEDULES_PER_JOB: u64 = 32;

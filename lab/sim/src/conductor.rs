@@ -17,7 +17,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_fabric::Post;
 
 use crate::dice::Dice;
-use crate::quiet::quietly;
+use crate::expected_panics::quietly;
 use crate::scheduler::Trouble;
 
 /// Conducts the pipelines of several ranks.

@@ -7,14 +7,13 @@ use std::fmt::Write;
 use stepwell_base::ByteCount;
 use stepwell_data::Chunk;
 use stepwell_optim::Storage;
-use stepwell_settings::{Config, ModelKind, OptimizerConfig, OptimizerKind, RowsConfig};
+use stepwell_settings::{Config, ModelKind, OptimizerConfig, OptimizerKind};
 
 use crate::bags::{self, Bound};
 use crate::dice::Dice;
+use crate::ids::{DENSE, Ids};
 use crate::tables::{self, Tight};
 
-/// Dense features of an example in the data.
-pub(crate) const DENSE: usize = 13;
 const SLOTS: usize = 26;
 
 /// A job, drawn by its number.
@@ -73,7 +72,7 @@ impl Job {
         let train = steps.max(3) * config.data.mini_batch as u64 - dice.below(4);
         let examples = (train as f64 / (1.0 - config.data.eval_fraction)) as u64;
         model(&mut config, &mut dice);
-        config.rows = life(&mut dice);
+        config.rows = tables::life(&mut dice);
         // Separate dice, so that the rest of a job doesn't depend on them.
         config.rows.storage = Dice::new(number, "storage").pick(&Storage::ALL);
         config.pipeline.staleness = if dice.once_in(3) { dice.within(1, 3) as usize } else { 0 };
@@ -136,52 +135,6 @@ fn model(config: &mut Config, dice: &mut Dice) {
     let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];
     config.optim.rows = OptimizerConfig::new(dice.pick(&kinds), 0.05);
     config.optim.dense = OptimizerConfig::new(dice.pick(&kinds), 0.01);
-}
-
-pub(crate) fn life(dice: &mut Dice) -> RowsConfig {
-    let mut life = RowsConfig {
-        admit_after: 1,
-        admit_probability: 1.0,
-        expire_after: 0,
-        history: dice.once_in(8),
-        sketch: ByteCount(dice.pick(&[64, 512, 4096])),
-        storage: Storage::default(),
-    };
-    match dice.below(6) {
-        0 => life.admit_after = dice.within(2, 4) as u8,
-        1 => life.admit_probability = dice.pick(&[0.2, 0.7]),
-        _ => {}
-    }
-    if dice.once_in(4) {
-        life.expire_after = dice.within(2, 15);
-    }
-    life
-}
-
-/// Distribution of a slot's ids.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ids {
-    /// `count` ids, some of them far more frequent than others.
-    Skewed { count: u64, power: u32 },
-    /// `count` ids in rotation, each for `run` examples.
-    Cycle { count: u64, run: u64 },
-}
-
-impl Ids {
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
-        let count = dice.pick(&[1, 2, 4, 16, 64, 256]);
-        if dice.once_in(3) {
-            return Self::Cycle { count, run: dice.within(1, 12) };
-        }
-        Self::Skewed { count, power: dice.within(1, 4) as u32 }
-    }
-
-    pub(crate) fn id(self, example: u64, dice: &mut Dice) -> u64 {
-        match self {
-            Self::Skewed { count, power } => (dice.part().powi(power as i32) * count as f64) as u64,
-            Self::Cycle { count, run } => example / run % count,
-        }
-    }
 }
 
 /// Draws `examples` lines of label, numbers and ids.

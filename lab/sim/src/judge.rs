@@ -3,11 +3,11 @@
 use stepwell_train::Report;
 
 use crate::case::Case;
-use crate::finding::{Finding, compare};
+use crate::checkpoints::Kept;
+use crate::finding::Finding;
 use crate::oracle::{Checker, Reads};
 use crate::process::Exit;
 use crate::shape::Shape;
-use crate::vault::Kept;
 
 impl Case {
     /// Checks a process that started after `from` steps, regardless of failures in it.
@@ -30,7 +30,7 @@ impl Case {
         if report.interrupted {
             return self.judge_interrupted(report, from.unwrap_or(0));
         }
-        compare(report, self.oracle(), from)?;
+        self.oracle().compare(report, from)?;
         match checker.finish() {
             Some(difference) => Err(Finding::WrongRow(difference)),
             None => Ok(()),

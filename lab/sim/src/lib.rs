@@ -30,49 +30,50 @@
 
 pub mod clock;
 mod dice;
-mod quiet;
+mod expected_panics;
 
 mod conductor;
 mod scheduler;
 mod styles;
 
 mod bags;
+mod checkpoints;
 mod devices;
+mod disk_faults;
+mod ids;
 mod job;
+mod job_properties;
 mod oracle;
 mod places;
 mod record;
 mod shape;
 mod tables;
 mod tiers;
-mod traits;
-mod trouble;
-mod vault;
 
-mod apart;
 mod case;
 mod finding;
 mod judge;
+mod out_of_step;
 mod process;
 mod ranks;
 mod search;
 mod tally;
 
 pub use case::{Case, Cuts, Pools, SCHEDULES_PER_JOB, pools};
+pub use checkpoints::{Kept, Vault};
 pub use devices::DeviceFault;
 pub use dice::Dice;
+pub use disk_faults::{Mishap, Uses};
 pub use finding::Finding;
 pub use job::{Examples, Job, Length};
+pub use job_properties::Traits;
 pub use oracle::{Checker, Detail, Oracle, Reads, Recorder, When};
 pub use process::{Disks, Exit, Launch};
-pub use ranks::{Ranked, RanksEnd, RanksTally, over_jobs};
+pub use ranks::{Ranked, RanksEnd, over_jobs};
 pub use scheduler::{Log, Scheduler, Trouble};
 pub use search::{Found, run_job, search};
 pub use shape::Shape;
 pub use styles::Style;
 pub use tables::Tight;
-pub use tally::{TableTally, Tally};
+pub use tally::{RanksTally, TableTally, Tally};
 pub use tiers::{Room, Tables};
-pub use traits::Traits;
-pub use trouble::{Mishap, Uses};
-pub use vault::{Kept, Vault};

@@ -8,6 +8,7 @@ use stepwell_base::{Key, TableId, hash};
 use stepwell_engine::{Moment, Witness};
 use stepwell_train::Report;
 
+use crate::finding::Finding;
 use crate::tiers::{Room, Tables};
 
 /// Position of a mini-batch in the run, regardless of the process that reads it.
@@ -136,6 +137,49 @@ pub enum Detail {
     Sums,
     /// Each read.
     EachRead,
+}
+
+impl Oracle {
+    /// Compares a report with this one; for a run that `resumed` after a step, only values that it
+    /// measured completely.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub(crate) fn compare(&self, report: &Report, resumed: Option<u64>) -> Result<(), Finding> {
+        let right = &self.report;
+        let models = [&report.model_digest, &right.model_digest];
+        if models[0] != models[1] || report.rows != right.rows {
+            let (rows, right) = (report.rows, right.rows);
+            let why = format!(
+                "{rows:?} rows, digest {:?}; expected {right:?}, {:?}",
+                models[0], models[1]
+            );
+            return Err(Finding::WrongModel(why));
+        }
+        let wrong = |what: &str, is: String, right: String| {
+            if is == right {
+                return Ok(());
+            }
+            Err(Finding::WrongFigures(format!("{what}: {is}, expected {right}")))
+        };
+        let uses = |report: &Report| report.tiers.host.uses;
+        wrong("steps", report.steps.to_string(), right.steps.to_string())?;
+        wrong("evaluation", format!("{:?}", report.eval), format!("{:?}", right.eval))?;
+        wrong("skipped", report.skipped_lines.to_string(), right.skipped_lines.to_string())?;
+        if resumed.is_some() {
+            return Ok(());
+        }
+        let all = |report: &Report| {
+            let (eval, progressive) = (&report.eval_by_epoch, &report.progressive_by_epoch);
+            format!("{eval:?} {progressive:?}")
+        };
+        wrong("metrics", all(report), all(right))?;
+        wrong("examples", report.examples.to_string(), right.examples.to_string())?;
+        wrong("uses reported to the policy", uses(report).to_string(), uses(right).to_string())?;
+        let host = &report.tiers.host;
+        let most = host.slots.min(host.rows_peak).to_string();
+        wrong("rows within the slab", host.rows_peak.to_string(), most)
+    }
 }
 
 impl Recorder {

@@ -8,7 +8,7 @@ use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 use stepwell_train::{Checkpoints, Error, OnNote, Places, Result, RowPlaces};
 
-use crate::vault::Vault;
+use crate::checkpoints::Vault;
 
 /// Storage on a disk that may fail.
 #[derive(Clone)]

@@ -14,12 +14,12 @@ use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Witness};
 use stepwell_ssd::Compaction;
 use stepwell_train::{Error, Machine, Report, RowsAtStart, Silence, Surroundings, train};
 
+use crate::checkpoints::Vault;
 use crate::devices::{DeviceFault, Stepped};
+use crate::expected_panics::quietly;
 use crate::places::Simulated;
-use crate::quiet::quietly;
 use crate::scheduler::{Log, Scheduler};
 use crate::shape::Shape;
-use crate::vault::Vault;
 
 /// Most turns of a run: several hundred per step of a short job.
 const TURNS_MAX: u64 = 1_000_000;

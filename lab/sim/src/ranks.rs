@@ -14,80 +14,23 @@ use stepwell_settings::ExchangeKind;
 use stepwell_ssd::Compaction;
 use stepwell_train::{Machine, Ranks, Report, train};
 
-use crate::apart::{is_exact, judge_apart};
 use crate::case::{Case, Pools, pools};
+use crate::checkpoints::Vault;
 use crate::conductor::{Conducted, Conductor};
 use crate::devices::Stepped;
 use crate::dice::Dice;
-use crate::finding::{Finding, compare};
+use crate::finding::Finding;
 use crate::oracle::Oracle;
+use crate::out_of_step::{is_exact, judge_apart};
 use crate::places::Simulated;
 use crate::process::surroundings;
 use crate::shape::Shape;
-use crate::vault::Vault;
+use crate::tally::RanksTally;
 
 /// Checkpoints to keep.
 const CHECKPOINTS: usize = 2;
 /// Most turns of all ranks together.
 const TURNS_MAX: u64 = 4_000_000;
-
-/// Counts over schedules of several ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RanksTally {
-    /// Number of runs.
-    pub runs: u64,
-    /// Polls and parcels.
-    pub turns: u64,
-    /// Evicted rows of all ranks.
-    pub evictions: u64,
-    /// Refilled rows.
-    pub refilled: u64,
-    /// Runs that stopped early on request.
-    pub stopped: u64,
-    /// Checkpoints that equal the model after their step.
-    pub checkpoints: u64,
-    /// Runs that resumed from a checkpoint.
-    pub resumed: u64,
-    /// Rows that ranks lent each other, in finished runs.
-    pub lent: u64,
-    /// Runs that lent rows.
-    pub lending: u64,
-    /// Rows sent before the step that needs them, in these runs.
-    pub early: u64,
-    /// Rows lifted to devices.
-    pub lifted: u64,
-    /// Most steps missing from a row when it was read, in ranks out of step.
-    pub lacked: u64,
-    /// Gradients of the dense part that a protocol dropped.
-    pub dropped: u64,
-    /// Number of ranks that finished with the dense part in tables.
-    pub in_tables: u64,
-    /// Most clocks missing from a read of one of these with a bound.
-    pub missed: u64,
-}
-
-impl RanksTally {
-    /// Combines both counts.
-    pub fn join(self, other: Self) -> Self {
-        Self {
-            runs: self.runs + other.runs,
-            turns: self.turns + other.turns,
-            evictions: self.evictions + other.evictions,
-            refilled: self.refilled + other.refilled,
-            stopped: self.stopped + other.stopped,
-            checkpoints: self.checkpoints + other.checkpoints,
-            resumed: self.resumed + other.resumed,
-            lent: self.lent + other.lent,
-            lending: self.lending + other.lending,
-            early: self.early + other.early,
-            lifted: self.lifted + other.lifted,
-            lacked: self.lacked.max(other.lacked),
-            dropped: self.dropped + other.dropped,
-            in_tables: self.in_tables + other.in_tables,
-            missed: self.missed.max(other.missed),
-        }
-    }
-}
 
 /// Runs `jobs` jobs on all cores, each with its number; returns the combined counts.
 ///
@@ -262,7 +205,7 @@ impl Case {
             tally.lifted += report.tiers.device.as_ref().map_or(0, |device| device.count.fills);
             // The policies of all owners together count what a single rank's counts.
             report.tiers.host.uses = uses;
-            compare(report, self.oracle(), resumed)?;
+            self.oracle().compare(report, resumed)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use stepwell_disk::{Faults, MemDisk};
 use stepwell_engine::Witness;
 use stepwell_train::Report;
 
-use crate::finding::{Finding, compare};
+use crate::finding::Finding;
 use crate::job::Job;
 use crate::oracle::{Checker, Detail, Oracle, Reads, Recorder};
 use crate::process::{Disks, Exit, Launch};
@@ -44,7 +44,7 @@ pub(crate) fn record(job: &Job, detail: Detail, pool: &Arc<ThreadPool>) -> Resul
     let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
     let exit = run(&second, Arc::clone(&checker) as Arc<_>, pool);
     let report = exit.result.map_err(Finding::Failed)?;
-    compare(&report, &oracle, None)?;
+    oracle.compare(&report, None)?;
     if let Some(difference) = checker.finish() {
         return Err(Finding::WrongRow(difference));
     }
@@ -74,7 +74,7 @@ fn ends_full(
     let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
     let exit = run(&shape, Arc::clone(&checker) as Arc<_>, pool);
     match (exit.result, exit.full) {
-        (Ok(report), _) => compare(&report, oracle, None).map(|()| None),
+        (Ok(report), _) => oracle.compare(&report, None).map(|()| None),
         (Err(_), Some(table)) if table == tight => match checker.difference() {
             Some(difference) => Err(Finding::WrongRow(difference)),
             None => Ok(Some(table)),

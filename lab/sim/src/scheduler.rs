@@ -17,7 +17,7 @@ use stepwell_base::stage::{BoxedStage, Driver, Ended, Progress, Rhythm, StageTim
 use stepwell_base::stop::StopRequest;
 
 use crate::dice::Dice;
-use crate::quiet::quietly;
+use crate::expected_panics::quietly;
 use crate::styles::{Chooser, Style};
 
 /// Turns without progress before the pipeline counts as livelocked.

@@ -6,6 +6,7 @@
 //!   Properties that may differ within a group (rates, initial values and admission) are drawn for
 //!   each.
 
+use stepwell_base::ByteCount;
 use stepwell_engine::{DEFAULT_TABLE, Pooling};
 use stepwell_optim::Storage;
 use stepwell_settings::{
@@ -13,7 +14,7 @@ use stepwell_settings::{
 };
 
 use crate::dice::Dice;
-use crate::job::{self, DENSE};
+use crate::ids::DENSE;
 
 /// Most lanes of an embedding.
 const DIM_MAX: u64 = 5;
@@ -74,7 +75,7 @@ fn fresh(config: &Config, dice: &mut Dice) -> TableConfig {
         table.storage = Some(dice.pick(&Storage::ALL));
     }
     if !dice.once_in(3) {
-        live_by(&mut table, &job::life(dice));
+        live_by(&mut table, &life(dice));
     }
     rates(&mut table, dice);
     table
@@ -85,7 +86,7 @@ fn alike(like: &TableConfig, config: &Config, dice: &mut Dice) -> TableConfig {
     let mut table = TableConfig { place: PlaceKind::Tiers, ..like.clone() };
     let was = like.rules(config).rows;
     if was.life().is_some() {
-        let life = job::life(dice);
+        let life = life(dice);
         live_by(&mut table, &RowsConfig { expire_after: was.expire_after, history: true, ..life });
     }
     rates(&mut table, dice);
@@ -146,6 +147,26 @@ fn tight(tables: &[TableConfig], dice: &mut Dice) -> Option<Tight> {
         return None;
     }
     Some(Tight { table: table.name.clone(), part: dice.pick(&[0.2, 0.5, 0.8, 0.95]) })
+}
+
+pub(crate) fn life(dice: &mut Dice) -> RowsConfig {
+    let mut life = RowsConfig {
+        admit_after: 1,
+        admit_probability: 1.0,
+        expire_after: 0,
+        history: dice.once_in(8),
+        sketch: ByteCount(dice.pick(&[64, 512, 4096])),
+        storage: Storage::default(),
+    };
+    match dice.below(6) {
+        0 => life.admit_after = dice.within(2, 4) as u8,
+        1 => life.admit_probability = dice.pick(&[0.2, 0.7]),
+        _ => {}
+    }
+    if dice.once_in(4) {
+        life.expire_after = dice.within(2, 15);
+    }
+    life
 }
 
 #[cfg(test)]

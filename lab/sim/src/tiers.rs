@@ -10,7 +10,8 @@ use stepwell_mem::bytes_for;
 use stepwell_settings::{Config, PlaceKind, TableConfig};
 
 use crate::finding::Finding;
-use crate::job::{DENSE, Examples, Job};
+use crate::ids::DENSE;
+use crate::job::{Examples, Job};
 
 /// Most times that the total is raised by half until each group has enough.
 const SHARES_MAX: usize = 20;

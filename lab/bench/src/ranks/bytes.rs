@@ -5,7 +5,7 @@ use stepwell_engine::Blocks;
 use stepwell_settings::ModelKind;
 
 use super::job::{Bench, Job, exchanged};
-use super::least::least_bytes;
+use super::least_bytes::least_bytes;
 use super::{Figures, most};
 use crate::Result;
 use crate::measure::over;

@@ -17,7 +17,7 @@ use stepwell_train::{
 };
 
 use super::{Options, Part};
-use crate::home::remove;
+use crate::directory::remove;
 use crate::{Error, Result};
 
 /// Slots out of core, as a percentage of the rows.

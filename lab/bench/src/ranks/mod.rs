@@ -17,9 +17,9 @@ mod bytes;
 mod exchange;
 mod job;
 mod late;
-mod least;
+mod least_bytes;
 mod network;
-mod pairs;
+mod two_against_one;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ pub use self::exchange::{Exchange, Way};
 use self::job::Bench;
 pub use self::late::WhenLate;
 pub use self::network::{NETWORK, OnNetwork};
-pub use self::pairs::Pairs;
-use crate::home::Home;
+pub use self::two_against_one::Pairs;
+use crate::directory::Home;
 use crate::machine::Machine;
 use crate::measure::names;
 use crate::{Error, Result};
@@ -189,13 +189,13 @@ pub fn run(
         keep(&figures);
     }
     for kind in options.models.iter().filter(|_| has(Part::Memory)) {
-        let pairs = pairs::run(&bench, *kind, false, say)?;
+        let pairs = two_against_one::run(&bench, *kind, false, say)?;
         figures.ranks_over_threads.insert(pairs.model.clone(), pairs.ranks_over_threads);
         figures.pairs.push(pairs);
         keep(&figures);
     }
     for kind in options.models.iter().filter(|_| has(Part::OutOfCore)) {
-        let pairs = pairs::run(&bench, *kind, true, say)?;
+        let pairs = two_against_one::run(&bench, *kind, true, say)?;
         let by_model = &mut figures.ranks_over_threads_out_of_core;
         by_model.insert(pairs.model.clone(), pairs.ranks_over_threads);
         figures.pairs.push(pairs);

@@ -21,7 +21,7 @@ use serde::Serialize;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Stats, Store, StoreOptions};
 
-use crate::home::Home;
+use crate::directory::Home;
 use crate::machine::Machine;
 use crate::measure::{median, over};
 use crate::{Error, Result};

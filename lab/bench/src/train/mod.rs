@@ -38,7 +38,7 @@ use self::raw::Raw;
 pub use self::store::{Made, StoreAge};
 pub(crate) use self::stream::Ids;
 use self::watch::Window;
-use crate::home::{Home, make, remove};
+use crate::directory::{Home, make, remove};
 use crate::machine::Machine;
 use crate::measure::names;
 use crate::{Error, Result};

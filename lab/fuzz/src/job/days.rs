@@ -7,7 +7,7 @@ use super::{ALL, Job, MENDS_MAX, PLENTY_INDEX, SETTINGS, given, machine, saving}
 use crate::check::{self, End};
 use crate::draw::{Data, Day, Launch, Listener, Machine};
 use crate::fault::{Fault, Result, found};
-use crate::mend::Mend;
+use crate::least_machine::Mend;
 use crate::process::Call;
 use crate::tally::RUNS;
 

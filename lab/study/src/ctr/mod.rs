@@ -18,9 +18,9 @@
 //!   the same of state each. Alternatively, rows are in tiers with a given memory size, which
 //!   doesn't affect results.
 
+mod evaluate;
 mod examples;
 mod learner;
-mod look;
 mod model;
 mod page;
 mod tiered;
@@ -38,9 +38,9 @@ use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind};
 use stepwell_sync::{Counts, Kind, MemoryRows, Options, RankRows, Rate, Rules, Staleness};
 
+use self::evaluate::{Looked, look};
 use self::examples::Clicks;
 use self::learner::{ClickLearner, Deal, SharedRows, keys_of};
-use self::look::{Looked, look};
 use self::model::{DIM, LANES, Pass, deep_fm};
 pub use self::page::page;
 use self::tiered::TieredRows;

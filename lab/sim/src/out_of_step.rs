@@ -6,8 +6,8 @@ use stepwell_train::{ApartReport, Report};
 use crate::dice::Dice;
 use crate::finding::Finding;
 use crate::oracle::Oracle;
-use crate::ranks::RanksTally;
 use crate::shape::Shape;
+use crate::tally::RanksTally;
 
 impl Shape {
     /// Draws the protocol of `ranks` ranks. If blocks divide evenly among them, that may be the
