@@ -12,6 +12,7 @@
 
 mod apart;
 mod early;
+mod incoming;
 mod pool;
 mod said;
 mod shared;
@@ -31,6 +32,7 @@ use stepwell_engine::{
 use stepwell_fabric::Fabric;
 use stepwell_nn::{Loss, LossSums, tree_sum_values};
 
+pub(crate) use self::incoming::Incoming;
 pub(crate) use self::pool::compute_pool;
 pub(crate) use self::shared::Moved;
 use self::shared::Sharing;
@@ -279,8 +281,8 @@ impl Trainer {
     }
 
     /// Logits of the last mini-batch. // (examples)
-    pub(crate) fn scores_mut(&mut self) -> &mut Vec<f32> {
-        &mut self.logits
+    pub(crate) fn scores(&self) -> &[f32] {
+        &self.logits
     }
 
     /// Scores `mini`; also trains its rows and the dense part if its purpose is training.

@@ -93,7 +93,7 @@ fn train(steps: &mut Steps, config: &Config, sizes: &[usize]) -> Seen {
     for count in sizes {
         let (bags, examples) = examples(config, *count, &mut random);
         losses.push(steps.train(&bags, examples).unwrap().0.to_bits());
-        logits.extend(steps.trainer().scores_mut().iter().map(|logit| logit.to_bits()));
+        logits.extend(steps.trainer().scores().iter().map(|logit| logit.to_bits()));
     }
     let dense = bits(&dense(steps));
     Seen { losses, logits, dense }

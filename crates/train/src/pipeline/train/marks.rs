@@ -3,9 +3,10 @@
 use stepwell_engine::{Pause, Retired};
 
 use super::TrainStage;
+use crate::Result;
 use crate::batch::Mark;
 use crate::pipeline::save::Written;
-use crate::{Error, Result};
+use crate::step::Trainer;
 
 impl TrainStage {
     pub(super) fn pass_mark(&mut self, mark: Mark) -> Result<()> {
@@ -14,35 +15,19 @@ impl TrainStage {
             _ if self.stopping => {}
             Mark::Failed { error, .. } => {
                 self.failed = Some(*error);
-                self.stop.make();
+                self.figures.stop.make();
             }
             Mark::EpochTrained { last } => {
                 self.through = last;
-                let metrics = self.progressive.take();
-                if metrics.examples == 0 && self.at_start && self.measured.examples == 0 {
-                    return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
-                }
-                if let Some(trainer) = self.trainer.as_ref()
-                    && !trainer.is_finite()?
-                {
-                    return Err(self.diverged(self.measured.steps, f64::NAN));
-                }
-                self.observer.epoch_trained(self.position.epoch, &metrics);
-                self.measured.progressive.push(metrics);
+                let trainer = self.trainer.as_ref();
+                self.figures.epoch_trained(|| trainer.map_or(Ok(true), Trainer::is_finite))?;
             }
             Mark::Evaluated => {
-                let loss = self.eval.loss();
-                let metrics = self.eval.take();
-                if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
-                    return Err(self.diverged(self.measured.steps, loss));
+                self.figures.evaluated()?;
+                let metrics = self.figures.measured.eval.last();
+                if let (Some(saver), Some(metrics)) = (&mut self.saver, metrics) {
+                    saver.evaluated(self.figures.position.step, metrics);
                 }
-                if let Some(saver) = &mut self.saver {
-                    saver.evaluated(self.position.step, &metrics);
-                }
-                let best = self.best.take();
-                self.measured.best = (best.examples > 0).then_some(best);
-                self.observer.evaluated(&metrics, self.measured.best.as_ref());
-                self.measured.eval.push(metrics);
             }
         }
         Ok(())
@@ -67,25 +52,25 @@ impl TrainStage {
     /// Writes the current model unless it is already saved; returns false while it waits for other
     /// ranks.
     fn save(&mut self) -> Result<bool> {
-        let position = self.position;
-        if self.measured.saved == Some(position.step) {
+        let position = self.figures.position;
+        if self.figures.measured.saved == Some(position.step) {
             return self.end().map(|()| true);
         }
         let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
             return Ok(true);
         };
         if !trainer.is_finite()? {
-            return Err(self.diverged(position.step, f64::NAN));
+            return Err(self.figures.diverged(f64::NAN));
         }
         match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
             Written::NotYet => return Ok(false),
             Written::Here(path) => {
-                self.observer.saved(position.step, &path);
+                self.figures.observer.saved(position.step, &path);
                 self.named = Some(path);
             }
             Written::ByRankZero => {}
         }
-        self.measured.saved = Some(position.step);
+        self.figures.measured.saved = Some(position.step);
         self.end().map(|()| true)
     }
 
@@ -102,12 +87,8 @@ impl TrainStage {
     fn note_figure(&mut self) -> Result<()> {
         let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
         match &mut self.saver {
-            Some(saver) if names => saver.note_figure(self.position.step),
+            Some(saver) if names => saver.note_figure(self.figures.position.step),
             _ => Ok(()),
         }
-    }
-
-    pub(super) fn diverged(&self, step: u64, loss: f64) -> Error {
-        Error::Diverged { step, loss, saved: self.measured.saved, unscaled: Vec::new() }
     }
 }

@@ -33,16 +33,17 @@ mod window;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_engine::{Purpose, Ready, Retired, Unit};
+use stepwell_engine::{Purpose, Retired, Unit};
 use stepwell_fabric::Fabric;
 use stepwell_settings::Config;
 
 pub(crate) use self::agreement::Agreement;
 use self::others::Others;
 use self::window::Window;
-use super::{Done, TrainStage, progress};
+use super::{TrainStage, progress};
 use crate::batch::{Examples, MiniBatch};
 use crate::pipeline::learn::{Job, Learned};
+use crate::step::Incoming;
 use crate::{Error, Result, talk};
 
 pub(in crate::pipeline) struct ApartStage {
@@ -85,9 +86,10 @@ impl ApartStage {
         let servers = config.servers();
         // Reported even if nothing is left to train.
         let others = Others::new(config);
-        train.measured.apart = Some(others.figures(dense.counts()));
+        train.figures.measured.apart = Some(others.figures(dense.counts()));
         Self {
-            end: steps_max.map_or(u64::MAX, |last| last.saturating_sub(train.measured.steps)),
+            end: steps_max
+                .map_or(u64::MAX, |last| last.saturating_sub(train.figures.measured.steps)),
             train,
             dense,
             window: Window::default(),
@@ -124,15 +126,13 @@ impl ApartStage {
         }
         let mut any = false;
         while !self.closes && self.window.end() <= self.applied + self.ahead_max {
-            match self.peek() {
-                Next::Steps => {
-                    let Some(Ready::Unit(unit)) = self.train.next.take() else {
-                        unreachable!("the next item is a unit")
-                    };
-                    self.window.push(unit);
-                }
-                Next::Nothing => break,
-                Next::Other => self.closes = true,
+            let incoming = &mut self.train.incoming;
+            if next_is_step(incoming) {
+                incoming.take_unit().into_iter().for_each(|unit| self.window.push(unit));
+            } else if incoming.is_empty() {
+                break;
+            } else {
+                self.closes = true;
             }
             any = true;
         }
@@ -144,22 +144,6 @@ impl ApartStage {
             self.dense.protocol().end_after(last);
         }
         any | self.closes
-    }
-
-    /// Looks at the next item.
-    fn peek(&mut self) -> Next {
-        let train = &mut self.train;
-        if train.next.is_none() {
-            match train.input.try_recv() {
-                Received::Item(ready) => train.next = Some(ready),
-                Received::Empty => return Next::Nothing,
-                Received::Closed => return Next::Other,
-            }
-        }
-        match &train.next {
-            Some(Ready::Unit(unit)) if is_trained(unit) => Next::Steps,
-            _ => Next::Other,
-        }
     }
 
     /// Begins a sequence of steps.
@@ -270,15 +254,12 @@ impl ApartStage {
         let Some(trainer) = &mut self.train.trainer else { unreachable!("steps are under way") };
         trainer.apply_said(said, mini, &self.train.groups)?;
         let scored = trainer.take_scored();
-        let done = Done::of(mini, scored.sums);
-        self.train.measure(&done, scored.view(), &scored.truth)?;
+        self.train.figures.add(mini, scored.sums, scored.view(), &scored.truth)?;
         if scored.ends {
             let ahead = if self.rules.hold(Rule::EndTogether) { self.ahead_max } else { 0 };
             self.end = self.end.min(self.applied + ahead + 1);
         }
-        if let Some(trainer) = &mut self.train.trainer {
-            trainer.keep_scored(scored);
-        }
+        trainer.keep_scored(scored);
         self.applied += 1;
         while let Some(unit) = self.window.pop(self.applied) {
             self.train.give_back(Retired::Unit(unit));
@@ -292,10 +273,10 @@ impl ApartStage {
         let Some(model) = self.dense.settle(&self.fabric, waits)? else { return Ok(false) };
         let Some(trainer) = &mut self.train.trainer else { unreachable!("steps are under way") };
         trainer.load_dense(&model).map_err(Error::Config)?;
-        self.train.measured.apart = Some(self.others.figures(self.dense.counts()));
+        self.train.figures.measured.apart = Some(self.others.figures(self.dense.counts()));
         self.is_open = false;
         if self.applied == self.end {
-            self.train.stop.make();
+            self.train.figures.stop.make();
             for unit in self.window.drain(self.applied) {
                 self.train.give_back(Retired::Unit(unit));
             }
@@ -304,18 +285,11 @@ impl ApartStage {
     }
 }
 
-/// What the next item is.
-enum Next {
-    /// Mini-batches to train on.
-    Steps,
-    /// An item that all previous steps must precede, or the end.
-    Other,
-    /// It has not arrived.
-    Nothing,
-}
-
-fn is_trained(unit: &Unit<Examples>) -> bool {
-    unit.minis.iter().any(|mini| mini.purpose == Purpose::Train)
+/// Whether mini-batches to train on come next, and have arrived.
+fn next_is_step(incoming: &mut Incoming) -> bool {
+    let trains =
+        |unit: &Unit<Examples>| unit.minis.iter().any(|mini| mini.purpose == Purpose::Train);
+    incoming.unit().is_some_and(|(unit, _)| trains(unit))
 }
 
 impl Stage for ApartStage {
@@ -334,17 +308,16 @@ impl Stage for ApartStage {
             return self.advance();
         }
         let train = &mut self.train;
-        train.stopping |= train.stop.is_made();
-        let at_rest = train.unit.is_none() && train.pause.is_none() && !train.stopping;
+        train.stopping |= train.figures.stop.is_made();
+        let at_rest = train.pause.is_none() && !train.stopping && !train.in_step;
+        if at_rest && next_is_step(&mut train.incoming) {
+            self.open()?;
+            return Ok(Progress::Progressed);
+        }
         // An item that has not arrived may be a step, which must not be taken as if ranks were in
         // step.
-        match if at_rest { self.peek() } else { Next::Other } {
-            Next::Steps => {
-                self.open()?;
-                return Ok(Progress::Progressed);
-            }
-            Next::Nothing => return Ok(Progress::Blocked),
-            Next::Other => {}
+        if at_rest && train.incoming.is_empty() {
+            return Ok(Progress::Blocked);
         }
         let progress = self.train.poll()?;
         if progress == Progress::Done {
