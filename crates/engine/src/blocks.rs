@@ -24,6 +24,13 @@ pub struct Blocks {
     servers: usize,
 }
 
+/// No examples in one block.
+impl Default for Blocks {
+    fn default() -> Self {
+        Self::new(0, 1)
+    }
+}
+
 impl Blocks {
     /// `examples` examples in `count` blocks.
     pub fn new(examples: usize, count: usize) -> Self {

@@ -80,6 +80,8 @@ pub(crate) struct Examples {
     /// True click probabilities of the first examples, if known; NaN if unknown for an example
     /// among them. // (examples) at most
     pub(crate) truth: Vec<f32>,
+    /// Blocks of the mini-batch that are here: with several ranks, this rank's.
+    pub(crate) blocks: Blocks,
     /// A rank's own data, if there are several.
     pub(crate) shared: Shared,
 }
@@ -99,8 +101,6 @@ impl Examples {
 /// A rank's own part of a mini-batch that several share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// The blocks of this rank; `None` with a single rank.
-    pub(crate) blocks: Option<Blocks>,
     /// Requests of its examples, by table, for all owners.
     pub(crate) parts: Vec<Part>,
     /// Owners of its keys, by table.
@@ -109,16 +109,9 @@ pub(crate) struct Shared {
     pub(crate) lends_on: bool,
 }
 
-impl Shared {
-    /// This rank's blocks.
-    pub(crate) fn own_blocks(&self) -> Blocks {
-        self.blocks.unwrap_or_else(|| unreachable!("the mini-batch was cut for a rank"))
-    }
-}
-
 impl Cargo for Examples {
     fn examples(&self) -> usize {
-        self.shared.blocks.map_or(self.count, |blocks| blocks.examples_of_all())
+        self.blocks.examples_of_all()
     }
 
     fn clear(&mut self) {
@@ -127,7 +120,7 @@ impl Cargo for Examples {
         self.weights.clear();
         self.dense.clear();
         self.truth.clear();
-        (self.shared.blocks, self.shared.lends_on) = (None, false);
+        (self.blocks, self.shared.lends_on) = (Blocks::default(), false);
     }
 
     fn parts(&mut self) -> &mut [Part] {

@@ -10,8 +10,8 @@ use stepwell_base::clock::Clock;
 use stepwell_device::Device;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
-    Bags, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, Purpose, Ready, Retired,
-    Staging, Window,
+    Bags, Blocks, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, Purpose, Ready,
+    Retired, Staging, Window,
 };
 use stepwell_settings::Config;
 use stepwell_ssd::{Compaction, Store, StoreOptions};
@@ -50,8 +50,9 @@ pub struct Steps {
     hierarchy: Hierarchy<Examples>,
     grouper: Grouper,
     clock: Arc<dyn Clock>,
-    /// The most examples of a step.
+    /// The most examples of a step, and its blocks.
     mini_batch: usize,
+    blocks: usize,
 }
 
 impl std::fmt::Debug for Steps {
@@ -91,6 +92,7 @@ impl Steps {
             grouper: Grouper::default(),
             clock,
             mini_batch: config.data.mini_batch,
+            blocks: config.train.blocks,
         })
     }
 
@@ -141,7 +143,8 @@ impl Steps {
         }
         let grouped = self.clock.seconds();
         let after = RunPosition { step: self.trainer.steps() + 1, ..RunPosition::default() };
-        mini.cargo = Examples { after, ..examples };
+        let blocks = Blocks::new(examples.count, self.blocks);
+        mini.cargo = Examples { after, blocks, ..examples };
         self.hierarchy.feed(mini)?;
         let Some(Ready::Unit(mut unit)) = self.hierarchy.ready()? else {
             unreachable!("the fed mini-batch is ready")

@@ -297,10 +297,11 @@ impl BatchStage {
     fn close_mini(&mut self) -> Result<()> {
         let Some(mut mini) = self.mini.take() else { return Ok(()) };
         let examples = std::mem::take(&mut self.filled);
+        let blocks = Blocks::new(examples, self.cut.blocks).beside_servers(self.cut.servers);
+        mini.cargo.blocks = blocks;
         if let Some((rank, ranks)) = self.cut.rank {
-            let blocks = Blocks::new(examples, self.cut.blocks).beside_servers(self.cut.servers);
-            let blocks = blocks.of_rank(rank, ranks);
-            keep_own(&mut mini, &mut self.gathered, (examples, blocks));
+            mini.cargo.blocks = blocks.of_rank(rank, ranks);
+            keep_own(&mut mini, &mut self.gathered);
         }
         for ((part, gathered), table) in
             mini.parts.iter_mut().zip(&mut self.gathered).zip(&self.cut.tables)

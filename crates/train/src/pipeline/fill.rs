@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use stepwell_data::{Chunk, Position};
-use stepwell_engine::Blocks;
 
 use crate::batch::MiniBatch;
 use crate::features::{Gathered, TableInput, append_example};
@@ -57,15 +56,11 @@ pub(super) fn append(
     }
 }
 
-/// Reduces `mini`, which has all `all` examples or only those of `blocks`, to the examples of
-/// `blocks`, one rank's part.
-pub(super) fn keep_own(
-    mini: &mut MiniBatch,
-    gathered: &mut [Gathered],
-    (all, blocks): (usize, Blocks),
-) {
-    let (place, cargo) = (blocks.place(), &mut mini.cargo);
-    cargo.shared.blocks = Some(blocks);
+/// Reduces `mini`, which has all examples or only those of its blocks, to the examples of its
+/// blocks, one rank's part.
+pub(super) fn keep_own(mini: &mut MiniBatch, gathered: &mut [Gathered]) {
+    let cargo = &mut mini.cargo;
+    let (place, all) = (cargo.blocks.place(), cargo.blocks.examples_of_all());
     let has = cargo.count;
     if has == place.len() && has < all {
         return;

@@ -88,7 +88,7 @@ impl Trainer {
         // The number of earlier steps, which determines a layer's dropped lanes.
         self.dense.set_parameters(parameters, mini.cargo.after.step - 1)?;
         let Some(mut sharing) = self.sharing.take() else { unreachable!("the step has guests") };
-        let (pool, blocks) = (Arc::clone(&self.pool), mini.cargo.shared.own_blocks());
+        let (pool, blocks) = (Arc::clone(&self.pool), mini.cargo.blocks);
         let messages = pool.install(|| self.compute(&mut sharing, &answers, mini));
         sharing.keep(answers);
         self.sharing = Some(sharing);
@@ -114,7 +114,7 @@ impl Trainer {
         groups: &[Arc<Group>],
     ) -> Result<()> {
         let Some(sharing) = &mut self.sharing else { unreachable!("there are several ranks") };
-        let blocks = mini.cargo.shared.own_blocks().of_all();
+        let blocks = mini.cargo.blocks.of_all();
         let (own, ranks) = (sharing.fabric.rank(), sharing.fabric.size());
         sharing.scored.hear((&said, own), (blocks, self.model.label_lanes()), Some(0))?;
         let readers = said.iter().enumerate().map(|(rank, said)| {

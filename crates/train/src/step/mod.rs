@@ -64,7 +64,6 @@ pub(crate) struct Trainer {
     learns: Option<Arc<ThreadPool>>,
     /// Computes the dense part.
     dense: Box<dyn DenseExecutor>,
-    blocks: usize,
     logits: Vec<f32>,
     /// Gradient of the sums of first-order weights. // (examples)
     d_first_order: Vec<f32>,
@@ -117,7 +116,6 @@ impl Trainer {
             pool,
             learns: None,
             dense,
-            blocks: config.train.blocks,
             logits: Vec::new(),
             d_first_order: Vec::new(),
             clicks: Vec::new(),
@@ -290,20 +288,18 @@ impl Trainer {
         let MiniBatch { number, purpose, parts, cargo } = mini;
         let trains = *purpose == Purpose::Train;
         let mut rows = self.embeddings.hold(*number, parts, groups, trains)?;
-        let blocks = Blocks::new(cargo.examples(), self.blocks);
-        let sums = self.run_blocks(cargo, blocks, &rows, trains)?;
+        let sums = self.run_blocks(cargo, &rows, trains)?;
         if trains {
             self.update(cargo, &mut rows)?;
         }
         Ok(summed(&sums))
     }
 
-    /// The forward pass of `blocks`, and the backward pass if they are trained; returns sums over
+    /// The forward pass of the blocks of `examples`, and the backward pass if they are trained; returns sums over
     /// each.
     fn run_blocks(
         &mut self,
         examples: &Examples,
-        blocks: Blocks,
         rows: &WorkingRows<'_>,
         train: bool,
     ) -> Result<Vec<LossSums>> {
@@ -316,7 +312,7 @@ impl Trainer {
             input: Input { examples, embeddings: &self.embeddings, rows, columns },
             examples,
             losses: &self.losses,
-            blocks,
+            blocks: examples.blocks,
             trains: train,
             on: Processor { pool: &self.pool, profile: &self.profile },
         };

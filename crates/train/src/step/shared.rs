@@ -242,7 +242,7 @@ impl Trainer {
         mini: &mut MiniBatch,
     ) -> Result<Vec<Message>> {
         let trains = mini.purpose == Purpose::Train;
-        let blocks = mini.cargo.shared.own_blocks();
+        let blocks = mini.cargo.blocks;
         sharing.all_are_back()?;
         let Sharing { fabric, guests, borrowed, early, .. } = sharing;
         let borrowed = borrowed.as_mut().filter(|_| trains);
@@ -258,7 +258,7 @@ impl Trainer {
         if let Some(late) = sharing.late.filter(|_| trains) {
             late.hold_up(sharing.fabric.rank(), mini.cargo.after.step);
         }
-        let sums = self.run_blocks(&mini.cargo, blocks, &rows, trains)?;
+        let sums = self.run_blocks(&mini.cargo, &rows, trains)?;
         let lanes = if trains && sharing.sums_dense { self.dense.parameter_count() } else { 0 };
         let mut messages = sharing.messages(|rank| {
             let lanes = lanes_of(lanes, (rank, sharing.fabric.size())).len();
@@ -305,7 +305,7 @@ impl Trainer {
         said: &[Message],
         mini: &MiniBatch,
     ) -> Result<Option<Awaited>> {
-        let blocks = mini.cargo.shared.own_blocks().of_all();
+        let blocks = mini.cargo.blocks.of_all();
         let fabric = &sharing.fabric;
         let own = lanes_of(self.dense.parameter_count(), (fabric.rank(), fabric.size()));
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
@@ -330,7 +330,7 @@ impl Trainer {
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<()> {
-        let blocks = mini.cargo.shared.own_blocks().of_all();
+        let blocks = mini.cargo.blocks.of_all();
         let (count, (own, ranks)) = (self.dense.parameter_count(), rank);
         let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for (rank, (said, summed)) in said.iter().zip(summed).enumerate() {
