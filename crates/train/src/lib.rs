@@ -43,8 +43,8 @@ pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use report::{
-    ApartReport, ColumnIds, DeviceReport, Exchanged, GroupReport, RankReport, Report, StageReport,
-    Tiers, peak_rss_bytes,
+    ColumnIds, DeviceReport, Exchanged, GroupReport, OutOfStepReport, RankReport, Report,
+    StageReport, Tiers, peak_rss_bytes,
 };
 pub use resume::{DataFile, RunState};
 pub use run::{

@@ -192,12 +192,12 @@ pub struct Exchanged {
     pub dense_parameters: u64,
     /// How far ranks were out of step; `None` if they are in step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub apart: Option<ApartReport>,
+    pub apart: Option<OutOfStepReport>,
 }
 
 /// Figures of ranks that are out of step; see `sync.dense` and `sync.rows`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ApartReport {
+pub struct OutOfStepReport {
     /// The most earlier steps whose updates were missing from this rank's own rows at a read.
     pub staleness_max: u64,
     /// Mean of that number over reads.

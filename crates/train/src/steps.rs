@@ -19,7 +19,7 @@ use stepwell_ssd::{Compaction, Store, StoreOptions};
 use crate::batch::{Examples, RunPosition};
 use crate::models::Model;
 use crate::profile::{KernelReport, LayerReport};
-use crate::step::{Trainer, compute_pool};
+use crate::step::{TrainedModel, compute_pool};
 use crate::{Error, Result};
 
 /// The examples of a step.
@@ -46,7 +46,7 @@ pub struct StepSeconds {
 
 /// A model, and what its steps need.
 pub struct Steps {
-    trainer: Trainer,
+    model: TrainedModel,
     hierarchy: Hierarchy<Examples>,
     grouper: Grouper,
     clock: Arc<dyn Clock>,
@@ -87,7 +87,7 @@ impl Steps {
         let hands = Hands::Caller;
         let clock_of_stages = Arc::clone(&clock);
         Ok(Self {
-            trainer: Trainer::new(model, config, pool, Arc::clone(&clock))?,
+            model: TrainedModel::new(model, config, pool, Arc::clone(&clock))?,
             hierarchy: Hierarchy::new(vec![group], vec![planner], window, clock_of_stages, hands)?,
             grouper: Grouper::default(),
             clock,
@@ -99,7 +99,7 @@ impl Steps {
     /// The most bytes that the dense part of this model uses on each of `devices` devices, and of
     /// pinned host memory for each.
     pub fn device_bytes_max(&self, config: &Config, devices: usize) -> (u64, u64) {
-        Trainer::device_bytes_max(self.trainer.model(), config, devices)
+        TrainedModel::device_bytes_max(self.model.model(), config, devices)
     }
 
     /// Moves the dense part to `devices`, as `config` sets it.
@@ -107,13 +107,13 @@ impl Steps {
     /// # Errors
     /// If a device cannot multiply, or lacks room.
     pub fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
-        self.trainer.compute_on(devices, config)
+        self.model.compute_on(devices, config)
     }
 
-    /// The trainer.
+    /// The model.
     #[cfg(test)]
-    pub(crate) fn trainer(&mut self) -> &mut Trainer {
-        &mut self.trainer
+    pub(crate) fn model(&mut self) -> &mut TrainedModel {
+        &mut self.model
     }
 
     /// Trains on `input`; returns the sum of the losses and the time of each part.
@@ -142,7 +142,7 @@ impl Steps {
             self.grouper.group_into(&bags.keys, 0, &mut part.request);
         }
         let grouped = self.clock.seconds();
-        let after = RunPosition { step: self.trainer.steps() + 1, ..RunPosition::default() };
+        let after = RunPosition { step: self.model.steps() + 1, ..RunPosition::default() };
         let blocks = Blocks::new(examples.count, self.blocks);
         mini.cargo = Examples { after, blocks, ..examples };
         self.hierarchy.feed(mini)?;
@@ -152,7 +152,7 @@ impl Steps {
         let planned = self.clock.seconds();
         let mut loss = 0.0;
         for mini in &mut unit.minis {
-            loss += self.trainer.run(mini, self.hierarchy.groups())?.loss;
+            loss += self.model.run(mini, self.hierarchy.groups())?.loss;
         }
         unit.trained = true;
         let trained = self.clock.seconds();
@@ -171,7 +171,7 @@ impl Steps {
         if !(1..=most).contains(&count) {
             return Err(format!("a step of {count} examples: give 1 to {most} (data.mini_batch)"));
         }
-        let model = self.trainer.model();
+        let model = self.model.model();
         let dense = model.columns() - model.embedding().count;
         let fields = model.embedding().of_fields[0].len();
         let (features, ends) = (examples.dense.len(), &examples.bags.ends);
@@ -192,16 +192,16 @@ impl Steps {
 
     /// Processor time of the steps so far, by kernel.
     pub fn profile(&self) -> Vec<KernelReport> {
-        self.trainer.profile().kernels()
+        self.model.profile().kernels()
     }
 
     /// Processor time of the graph's passes so far, by layer.
     pub fn layers(&self) -> Vec<LayerReport> {
-        self.trainer.profile().layers()
+        self.model.profile().layers()
     }
 
     /// Floating-point operations per example, forwards and backwards.
     pub fn flops_per_example(&self) -> u64 {
-        self.trainer.flops_per_example()
+        self.model.flops_per_example()
     }
 }

@@ -1,7 +1,7 @@
 //! Ranks out of step: how they may differ from a single rank, and how not.
 
 use stepwell_settings::{Config, DenseKind, RowsKind};
-use stepwell_train::{ApartReport, Report};
+use stepwell_train::{OutOfStepReport, Report};
 
 use crate::dice::Dice;
 use crate::finding::Finding;
@@ -91,7 +91,7 @@ pub(crate) fn judge_apart(
 /// beyond the slack.
 fn judge_tables(
     rank: usize,
-    apart: &ApartReport,
+    apart: &OutOfStepReport,
     config: &Config,
     tally: &mut RanksTally,
 ) -> Result<(), Finding> {

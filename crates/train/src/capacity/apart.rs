@@ -15,8 +15,8 @@ use crate::dense::AgreedOptimizer;
 use crate::exchange::Exchange;
 use crate::metrics::Meter;
 use crate::models::{Model, rule};
-use crate::pipeline::{Agreement, shuffle_bytes_max};
-use crate::step::Trainer;
+use crate::pipeline::shuffle_bytes_max;
+use crate::step::{Agreement, TrainedModel};
 
 /// Bounds outside the tiers.
 pub(super) struct Apart {
@@ -119,7 +119,7 @@ fn add_batches(budget: &mut Budget, wanted: &Wanted<'_>) {
 fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     budget.add(
         "training",
-        Trainer::bytes_max(wanted.model, wanted.config),
+        TrainedModel::bytes_max(wanted.model, wanted.config),
         "dense parameters, gradients by block, activations by thread",
     );
     if !wanted.config.in_step() {
@@ -155,7 +155,7 @@ fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
     let agreed = AgreedOptimizer::bytes_max(count);
     let shown = config.sync.dense.model_of(config.ranks.count).len();
     let moved = 2 * parameters + (2 + 2 * shown) * agreed;
-    Ok(Trainer::bytes_max(model, config) + agreement + (agreed + moved) as u64)
+    Ok(TrainedModel::bytes_max(model, config) + agreement + (agreed + moved) as u64)
 }
 
 /// The most streams of the data that a rank reads.

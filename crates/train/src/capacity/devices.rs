@@ -9,7 +9,7 @@ use stepwell_settings::{Config, DensePlace};
 use super::Wanted;
 use crate::exchange::Exchange;
 use crate::models::Model;
-use crate::step::Trainer;
+use crate::step::TrainedModel;
 use crate::{Error, Result};
 
 /// Part of a device's offered memory for rows, if not set.
@@ -52,7 +52,7 @@ impl DeviceRoom {
         let hbm = hbm(config, offer, ByteCount(dense.0))?;
         let lends = Exchange::borrowed_rows(config, model).is_some();
         let (devices, lookup) = (offer.len(), config.tiers.lookup);
-        let pooling = Trainer::pool_shape(model, config, devices);
+        let pooling = TrainedModel::pool_shape(model, config, devices);
         let by_use = (model.by_use(), config.tiers.warm_up);
         let share = DeviceShare { hbm, devices, lends, lookup, pooling, by_use };
         let rows = DevicePlan::new(tiers, model.tables(), load, share);
@@ -135,7 +135,7 @@ impl DeviceRoom {
 pub(super) fn dense_bytes(config: &Config, model: &Model, devices: usize) -> (u64, u64) {
     match config.train.dense {
         DensePlace::Host => (0, 0),
-        DensePlace::Device => Trainer::device_bytes_max(model, config, devices),
+        DensePlace::Device => TrainedModel::device_bytes_max(model, config, devices),
     }
 }
 

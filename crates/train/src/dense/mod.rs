@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!               x by block ─► forward ─► loss ─► backward ─► d_x, d_first_order, logits, sums
-//!  Trainer ──►                                      └► gradients of the parameters by block
+//!  a step ──►                                       └► gradients of the parameters by block
 //!               gradients over blocks, or their sum over ranks ─► optimizer
 //! ```
 //!

@@ -76,6 +76,13 @@ pub struct Ranks {
     pub processes: Option<usize>,
 }
 
+impl Ranks {
+    /// This rank, and the number of ranks.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        (self.fabric.rank(), self.fabric.size())
+    }
+}
+
 /// This machine.
 impl Default for Machine {
     fn default() -> Self {

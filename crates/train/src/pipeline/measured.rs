@@ -3,7 +3,6 @@
 use stepwell_engine::IdCount;
 
 use crate::metrics::Metrics;
-use crate::report::ApartReport;
 
 /// The measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +25,6 @@ pub struct Measured {
     pub trained_at: f64,
     /// The last step that row histories can count, if the run reached it.
     pub last_step: Option<u64>,
-    /// Staleness and gradients, if ranks are out of step.
-    pub apart: Option<ApartReport>,
     /// Whether the data ended before anyone asked to stop.
     pub through: bool,
 }

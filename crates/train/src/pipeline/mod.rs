@@ -35,13 +35,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::NO_THREAD;
-use stepwell_base::queue::{Events, bounded};
+use stepwell_base::queue::bounded;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::{CacheFate, CacheMaking, Chunk, CutLists, OnFate, Schema};
 use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
 };
-use stepwell_fabric::Fabric;
 
 pub(crate) use self::ask::ASKS;
 use self::ask::{AskStage, Timer};
@@ -50,11 +49,10 @@ use self::cut::{BatchEnds, Cut, cut};
 use self::learn::LearnStage;
 use self::lend::Lending;
 use self::shuffle::Shuffle;
-pub(crate) use self::train::Agreement;
-use self::train::{ApartStage, Reporting, TrainEnds, TrainStage, Trained};
+use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
 use crate::features::Features;
-use crate::step::Trainer;
+use crate::step::{Agreement, FinishedSteps, Mode, OutOfStep, Stepping};
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
 
@@ -127,7 +125,7 @@ pub(crate) struct Parts {
     pub(crate) cache: Option<CacheMaking>,
     pub(crate) groups: Vec<Arc<Group>>,
     pub(crate) planners: Vec<Planner>,
-    pub(crate) trainer: Trainer,
+    pub(crate) mode: Mode,
     pub(crate) saver: Option<Saver>,
     pub(crate) times: Times,
     pub(crate) observer: Arc<dyn Observer>,
@@ -135,10 +133,6 @@ pub(crate) struct Parts {
     pub(crate) counters: Arc<Counters>,
     /// Whether nothing is trained; ids without a row are then counted.
     pub(crate) only_scores: bool,
-    /// Connection to the other ranks, if there are several.
-    pub(crate) fabric: Option<Fabric>,
-    /// The learner, if ranks are out of step.
-    pub(crate) learner: Option<Trainer>,
 }
 
 /// The most bytes of shuffle windows of `room` examples of `schema`, with at most as many ids as
@@ -149,7 +143,7 @@ pub(crate) fn shuffle_bytes_max(room: usize, schema: Schema, ids: (&Features, u6
 
 /// What remains when all stages have ended.
 pub(crate) struct Outcome {
-    pub(crate) trainer: Trainer,
+    pub(crate) steps: FinishedSteps,
     pub(crate) measured: Measured,
     pub(crate) planners: Vec<Planner>,
     pub(crate) times: Vec<StageTimes>,
@@ -167,10 +161,10 @@ pub(crate) fn run(
     let (stages, finished) = wire(config, parts, rhythm, &trained_done)?;
     let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
-    let Trained { trainer, measured, failed } = take(&trained_done).ok_or_else(missing)?;
+    let Trained { steps, measured, failed } = take(&trained_done).ok_or_else(missing)?;
     failed.map_or(Ok(()), Err)?;
     let planners = finished.take().ok_or_else(missing)?;
-    Ok(Outcome { trainer, measured, planners, times: merge(times) })
+    Ok(Outcome { steps, measured, planners, times: merge(times) })
 }
 
 fn wire(
@@ -181,14 +175,15 @@ fn wire(
 ) -> Result<(Vec<BoxedStage<Error>>, Finished)> {
     let events = &rhythm.events;
     let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
+    let (fabric, model) = (parts.mode.fabric().cloned(), parts.mode.model());
     let cut = Cut {
-        rank: parts.fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),
+        rank: fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),
         servers: config.servers(),
-        ..cut(config, parts.saver.is_some(), parts.trainer.model(), rules)
+        ..cut(config, parts.saver.is_some(), model, rules)
     };
     let (stop, mut times) = (parts.times.stop.clone(), parts.times);
     // Planners of several ranks would read different times; rank 0 decides, in its requests.
-    let is_asked = parts.fabric.is_some();
+    let is_asked = fabric.is_some();
     let every = if is_asked { times.seconds.take().filter(|_| times.saves) } else { None };
     let PipelineConfig { lookahead, horizon, .. } = config.pipeline;
     let rows = stepwell_engine::stages(
@@ -205,7 +200,7 @@ fn wire(
         events: Arc::clone(events),
         finished: Arc::clone(trained_done),
     };
-    let options = parts.trainer.model().features().read_options(parts.block_bytes);
+    let options = model.features().read_options(parts.block_bytes);
     let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
     let reading = stepwell_data::stages(parts.passes, options, config.threads, cache, events);
     let watch = Reporting {
@@ -219,11 +214,10 @@ fn wire(
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
     let (mut feed, mut ask) = (ends.feed, None);
-    let fabric = parts.fabric;
     if let Some(fabric) = fabric.clone() {
         fabric.wakes(events);
         let (own, shared) = bounded(events, BATCHES_QUEUED);
-        let lending = Lending::of(config, parts.trainer.model(), fabric.rank());
+        let lending = Lending::of(config, model, fabric.rank());
         let ends = (shared, std::mem::replace(&mut feed, own));
         let timer = every.filter(|_| fabric.rank() == 0);
         let timer = timer.map(|seconds| Timer::new(Arc::clone(&rhythm.clock), seconds));
@@ -237,28 +231,33 @@ fn wire(
         stages.push(Box::new(ask));
     }
     stages.extend(moving);
-    let (trainer, keeping) = ((parts.trainer, parts.start), (parts.saver, fabric.clone()));
-    let train = TrainStage::new(trainer, parts.groups, keeping, watch, train_ends);
-    stages.extend(training(config, train, fabric.zip(parts.learner), events)?);
+    let (steps, learn) = steps(config, parts.mode, &parts.groups, rhythm)?;
+    stages.extend(learn.map(|learn| Box::new(learn) as BoxedStage<Error>));
+    let train = TrainStage::new(steps, parts.start, parts.groups, parts.saver, watch, train_ends);
+    stages.push(Box::new(train));
     stages.push(write);
     Ok((stages, finished))
 }
 
-/// Returns stage `train`, preceded by `learn` if ranks are out of step.
-fn training(
+/// Returns the steps of `mode`, and stage `learn` if ranks are out of step.
+fn steps(
     config: &Config,
-    train: TrainStage,
-    apart: Option<(Fabric, Trainer)>,
-    events: &Arc<Events>,
-) -> Result<Vec<BoxedStage<Error>>> {
-    let Some((fabric, learner)) = apart else { return Ok(vec![Box::new(train)]) };
-    let parameters = learner.model().graph().parameters();
-    let dense = Agreement::new(config, parameters, train.clock())?;
-    let (jobs, to_learn) = bounded(events, 1);
-    let (learned, results) = bounded(events, 1);
-    let learn = LearnStage::new(learner, (to_learn, learned));
-    let train = ApartStage::new(config, (train, fabric), dense, (jobs, results));
-    Ok(vec![Box::new(learn), Box::new(train)])
+    mode: Mode,
+    groups: &[Arc<Group>],
+    rhythm: &Rhythm,
+) -> Result<(Box<dyn Stepping>, Option<LearnStage>)> {
+    match mode {
+        Mode::Alone(alone) => Ok((alone, None)),
+        Mode::InStep(in_step) => Ok((in_step, None)),
+        Mode::OutOfStep(owner, learner) => {
+            let parameters = owner.model().model().graph().parameters();
+            let agreement = Agreement::new(config, parameters, &rhythm.clock)?;
+            let (jobs, to_learn) = bounded(&rhythm.events, 1);
+            let (learned, results) = bounded(&rhythm.events, 1);
+            let steps = OutOfStep::new(config, groups, *owner, &learner, agreement, jobs, results);
+            Ok((Box::new(steps), Some(LearnStage::new(*learner, (to_learn, learned)))))
+        }
+    }
 }
 
 /// Reports a cache's fate to an observer.

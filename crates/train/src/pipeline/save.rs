@@ -22,7 +22,7 @@ use stepwell_settings::BestKind;
 use crate::batch::RunPosition;
 use crate::metrics::Metrics;
 use crate::resume::RunState;
-use crate::step::Trainer;
+use crate::step::TrainedModel;
 use crate::{Result, talk};
 
 /// Writes checkpoints with the state that a resumed run needs.
@@ -33,6 +33,8 @@ pub(crate) struct Saver {
     best: BestKind,
     /// The last evaluation's figure and its model's step count, until it is noted.
     figure: Option<(u64, Figure)>,
+    /// The ranks that write together, if there are several.
+    fabric: Option<Fabric>,
     phase: Phase,
 }
 
@@ -60,9 +62,16 @@ pub(super) enum Written {
 }
 
 impl Saver {
-    /// Writes through `writer`, with `state` in each checkpoint; the `best` one is kept.
-    pub(crate) fn new(writer: Box<dyn Keep>, state: RunState, best: BestKind) -> Self {
-        Self { writer, state, best, figure: None, phase: Phase::Rest }
+    /// Writes through `writer`, with `state` in each checkpoint, together with the other ranks of
+    /// `fabric`, if any; the `best` one is kept.
+    pub(crate) fn new(
+        writer: Box<dyn Keep>,
+        state: RunState,
+        best: BestKind,
+        fabric: Option<&Fabric>,
+    ) -> Self {
+        let fabric = fabric.filter(|fabric| fabric.size() > 1).cloned();
+        Self { writer, state, best, figure: None, fabric, phase: Phase::Rest }
     }
 
     /// Records an evaluation of the model after `step` steps.
@@ -76,21 +85,22 @@ impl Saver {
         self.figure = value.map(|value| (step, Figure { by, value, rises }));
     }
 
-    /// Notes the figure of the model after `step` steps, whose checkpoint is written; called on the
-    /// rank that names checkpoints.
+    /// Notes the figure of the model after `step` steps, whose checkpoint is written, on the rank
+    /// that names checkpoints.
     ///
     /// # Errors
     /// If it cannot be written.
     pub(super) fn note_figure(&mut self, step: u64) -> Result<()> {
+        let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
         match self.figure.take() {
-            Some((of, figure)) if of == step => {
+            Some((of, figure)) if names && of == step => {
                 Ok(self.writer.note_figure(step, &figure, &self.state.to_json())?)
             }
             _ => Ok(()),
         }
     }
 
-    /// Writes the model of `trainer` and `groups`, which is at `position`, as far as possible
+    /// Writes `model` with the rows of `groups`, which is at `position`, as far as possible
     /// without waiting for other ranks; to be called until it is written.
     ///
     /// # Errors
@@ -98,13 +108,13 @@ impl Saver {
     pub(super) fn poll(
         &mut self,
         position: RunPosition,
-        (trainer, groups): (&Trainer, &[Arc<Group>]),
-        fabric: Option<&Fabric>,
+        model: &TrainedModel,
+        groups: &[Arc<Group>],
     ) -> Result<Written> {
         self.state.position = position;
-        let Some(fabric) = fabric.filter(|fabric| fabric.size() > 1) else {
-            let mut dense = trainer.dense()?;
-            dense.sections.extend(DenseView::from(trainer.past()).sections);
+        let Some(fabric) = &self.fabric.clone() else {
+            let mut dense = model.dense()?;
+            dense.sections.extend(DenseView::from(model.past((0, 1))).sections);
             let run = self.state.to_json();
             return Ok(Written::Here(self.writer.write(position.step, &run, &dense, groups)?));
         };
@@ -121,7 +131,8 @@ impl Saver {
                         self.phase = Phase::Rest;
                         return Ok(there.map_or(Written::ByRankZero, Written::Here));
                     }
-                    let (of, past) = (trainer.place(), trainer.past());
+                    let of = (fabric.rank(), fabric.size());
+                    let past = model.past(of);
                     let kept = self.writer.keep(&ModelPart { step, of, groups, past });
                     if kept.is_err() {
                         // Rank 0 clears the place if some rank failed, which is then the cause.
@@ -140,7 +151,7 @@ impl Saver {
                     self.phase = Phase::Rest;
                     let parts = parts_of(&messages)?;
                     messages.into_iter().for_each(|message| fabric.keep(message));
-                    let (run, dense) = (self.state.to_json(), trainer.dense()?);
+                    let (run, dense) = (self.state.to_json(), model.dense()?);
                     let whole = WholeModel { step, run: &run, dense: &dense, groups };
                     let path = self.writer.end(&whole, &parts)?;
                     let message = Some(fabric.message());

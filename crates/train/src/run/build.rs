@@ -1,4 +1,4 @@
-//! Builds the tiers and the trainer of a run to the capacity plan.
+//! Builds the tiers and the model of a run to the capacity plan.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use stepwell_base::owner::{KEY_SHARDS, RankOf};
 use stepwell_data::Sources;
 use stepwell_device::{Device, Offer};
 use stepwell_engine::process_limits::{self, FilesWanted};
-use stepwell_engine::{Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner};
+use stepwell_engine::{Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::{Config, DensePlace};
 
@@ -18,7 +18,7 @@ use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part, rows_by_gr
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
-use crate::step::{Trainer, compute_pool};
+use crate::step::{Alone, InStep, Learner, Mode, Stepping as _, TrainedModel, compute_pool};
 use crate::warm_start::Inheritance;
 use crate::{Error, Result};
 
@@ -164,22 +164,18 @@ fn devices(
     let Some(room) = &capacity.devices else { return Ok((None, Vec::new())) };
     let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
     let devices = machine.devices.open(&room.offer, room.wanted(config)).map_err(wrong)?;
-    let fabric = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
-    let place =
-        fabric.map_or(RankOf::ALONE, |fabric| RankOf { rank: fabric.rank(), ranks: fabric.size() });
+    let place = machine.ranks.as_ref().map_or(RankOf::ALONE, Ranks::place);
     let options = DeviceOptions { devices: devices.clone(), place };
     let plan = room.rows.clone();
     Ok((Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?), devices))
 }
 
-/// The tiers and the trainer of a run.
+/// The tiers and the model of a run.
 pub(super) struct Built {
     pub(super) capacity: Capacity,
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) planners: Vec<Planner>,
-    pub(super) trainer: Trainer,
-    /// The learner, if ranks are out of step.
-    pub(super) learner: Option<Trainer>,
+    pub(super) mode: Mode,
     /// The place of the stores, until they are closed.
     pub(super) place: Box<dyn RowPlaces>,
 }
@@ -249,25 +245,23 @@ pub(super) fn build(
             group.preload(planner, &around.stop)?;
         }
     }
-    let mut trainer = trainer(model, config, around, &devices)?;
-    let learner = match &around.machine.ranks {
-        Some(ranks) => join(config, ranks, machine, &mut trainer)?,
-        None => None,
-    };
+    let mut trained = trained(model, config, around, &devices)?;
+    let of = machine.ranks.as_ref().map_or((0, 1), Ranks::place);
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
         match &inherited {
-            None => trainer.load(&checkpoint.dense).map_err(wrong)?,
+            None => trained.load(&checkpoint.dense, of).map_err(wrong)?,
             Some(inherited) => {
-                let (dense, note) = inherited.dense(config, &trainer, &checkpoint.dense)?;
+                let (dense, note) = inherited.dense(config, &trained, &checkpoint.dense)?;
                 note.iter().for_each(|note| (around.on_note)(note));
-                trainer.load(&dense).map_err(wrong)?;
+                trained.load(&dense, of).map_err(wrong)?;
             }
         }
-        trainer.set_steps(checkpoint.step);
+        trained.set_steps(checkpoint.step);
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
-    Ok(Built { capacity, groups, planners, trainer, learner, place })
+    let mode = mode(trained, config, machine)?;
+    Ok(Built { capacity, groups, planners, mode, place })
 }
 
 /// Refuses a run that certainly doesn't fit a disk, and notes if it may not. `same` is the
@@ -293,29 +287,18 @@ fn check_space(
     start.check()
 }
 
-/// Joins a trainer to the other ranks; returns its learner if they are out of step.
-fn join(
-    config: &Config,
-    Ranks { fabric, stop, .. }: &Ranks,
-    machine: &Machine,
-    trainer: &mut Trainer,
-) -> Result<Option<Trainer>> {
-    let blocks =
-        Blocks::new(config.data.mini_batch, config.train.blocks).beside_servers(config.servers());
-    let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
-    let rows = trainer.model().features().ids_by_table();
-    let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
-    fabric.keep_at_most(Exchange::of(config, trainer.model()).kept() as usize);
-    let borrowed = Exchange::borrowed_rows(config, trainer.model());
-    trainer.share((fabric.clone(), config), (&rows, borrowed.as_deref()), stop.clone())?;
-    machine.late.iter().for_each(|late| trainer.hold_up(*late));
+/// How `model` is trained: alone, or with the other ranks of `machine`.
+fn mode(model: TrainedModel, config: &Config, machine: &Machine) -> Result<Mode> {
+    let Some(ranks) = &machine.ranks else { return Ok(Mode::Alone(Box::new(Alone(model)))) };
+    ranks.fabric.keep_at_most(Exchange::of(config, model.model()).kept() as usize);
+    let steps = Box::new(InStep::new(config, model, ranks, machine.late)?);
     if config.in_step() {
-        return Ok(None);
+        return Ok(Mode::InStep(steps));
     }
-    trainer.never_early();
-    // The trainer must answer other ranks while its learner computes.
-    let beside = (fabric.clone(), stop.clone(), pool(config, machine)?);
-    trainer.learner(config, beside, &rows).map(Some)
+    // The owner must answer other ranks while its learner computes.
+    let pool = pool(config, machine)?;
+    let learner = Learner::new(config, steps.model(), ranks, machine.late, pool)?;
+    Ok(Mode::OutOfStep(steps, Box::new(learner)))
 }
 
 /// Compute threads: the machine's, or new ones.
@@ -323,24 +306,24 @@ fn pool(config: &Config, machine: &Machine) -> Result<Arc<ThreadPool>> {
     machine.pool.as_ref().map_or_else(|| compute_pool(config.threads), |pool| Ok(Arc::clone(pool)))
 }
 
-/// Creates the trainer as the surroundings ask, with its dense part on `devices` if it belongs
+/// Creates the model as the surroundings ask, with its dense part on `devices` if it belongs
 /// there.
-fn trainer(
+fn trained(
     model: Model,
     config: &Config,
     around: &Surroundings,
     devices: &[Device],
-) -> Result<Trainer> {
+) -> Result<TrainedModel> {
     let machine = &around.machine;
     let pool = pool(config, machine)?;
-    let mut trainer = Trainer::new(model, config, pool, Arc::clone(&machine.clock))?;
+    let mut trained = TrainedModel::new(model, config, pool, Arc::clone(&machine.clock))?;
     if config.train.dense == DensePlace::Device {
-        trainer.compute_on(devices, config)?;
+        trained.compute_on(devices, config)?;
     }
     if let Some(witness) = &machine.witness {
-        trainer.watch(Arc::clone(witness));
+        trained.watch(Arc::clone(witness));
     }
-    Ok(trainer)
+    Ok(trained)
 }
 
 /// The place of the stores.

@@ -69,7 +69,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     let position = state.position;
     let tell = Arc::clone(&around.on_note);
     let writer = place.map(|place| place.writer(config, tell)).transpose()?.flatten();
-    let saver = writer.map(|writer| Saver::new(writer, state, config.checkpoint.best));
+    let saver = writer.map(|writer| Saver::new(writer, state, config.checkpoint.best, ranks));
     Ok(Start { from, resumes, position, saver })
 }
 

@@ -29,7 +29,7 @@ pub(super) fn assemble(
     let mut tiers = tiers(capacity, groups, &outcome.planners, counters);
     tiers.disk.reads_per_example = tiers.disk.reads as f64 / measured.examples.max(1) as f64;
     let model_digest = match digest {
-        Some(digest) => Some(digest.finish(&outcome.trainer.dense()?)),
+        Some(digest) => Some(digest.finish(&outcome.steps.model.dense()?)),
         None => None,
     };
     Ok(Report {
@@ -55,9 +55,9 @@ pub(super) fn assemble(
         best_possible: measured.best,
         tiers,
         processor: Processor::default(),
-        compute_seconds: outcome.trainer.compute_seconds(),
-        profile: outcome.trainer.profile().kernels(),
-        layers: outcome.trainer.profile().layers(),
+        compute_seconds: outcome.steps.compute_seconds(),
+        profile: outcome.steps.model.profile().kernels(),
+        layers: outcome.steps.model.profile().layers(),
         ranks,
         by_rank: Vec::new(),
         stages: outcome.times.iter().map(Into::into).collect(),
@@ -73,7 +73,7 @@ pub(super) fn assemble(
 
 /// Ids without a row, by column and table: a column may have several fields.
 fn ids_by_column(outcome: &Outcome) -> Vec<ColumnIds> {
-    let model = outcome.trainer.model();
+    let model = outcome.steps.model.model();
     let columns = model.features().columns_of_fields();
     let mut found: Vec<ColumnIds> = Vec::new();
     let of_tables = model.tables().iter().zip(columns).zip(&outcome.measured.without_row);
@@ -112,10 +112,10 @@ fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> O
         bytes_sent: sent.bytes,
         keys_asked,
         weights_asked,
-        rows_borrowed: outcome.trainer.rows_borrowed(),
-        rows_early: outcome.trainer.rows_early(),
-        dense_parameters: outcome.trainer.model().graph().parameter_count() as u64,
-        apart: outcome.measured.apart,
+        rows_borrowed: outcome.steps.rows_borrowed,
+        rows_early: outcome.steps.rows_early,
+        dense_parameters: outcome.steps.model.model().graph().parameter_count() as u64,
+        apart: outcome.steps.apart,
     })
 }
 

@@ -334,7 +334,7 @@ fn finish(
     };
     full_index::watch(around, &built.groups, saver.is_some());
     // Created first and dropped last: merging stores write there until they end.
-    let Built { mut place, capacity, groups, planners, trainer, learner } = built;
+    let Built { mut place, capacity, groups, planners, mode } = built;
     let parts = Parts {
         block_bytes: capacity.block_bytes,
         passes: reads.passes,
@@ -342,15 +342,13 @@ fn finish(
         cache: reads.cache,
         groups: groups.clone(),
         planners,
-        trainer,
-        learner,
+        mode,
         times: times(config, around, (saver.is_some(), initial)),
         saver,
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
         only_scores: reads.only_scores,
-        fabric: around.machine.ranks.as_ref().map(|ranks| ranks.fabric.clone()),
     };
     let clock = &around.machine.clock;
     let before = clock.process_seconds();

@@ -66,13 +66,8 @@ impl Early {
         Ok(())
     }
 
-    /// Messages for the current step, by owner.
-    pub(super) fn came(&self) -> &[Option<Message>] {
-        &self.came
-    }
-
-    /// Releases these messages after use.
-    pub(super) fn taken(&mut self, fabric: &Fabric) {
-        self.came.drain(..).flatten().for_each(|message| fabric.keep(message));
+    /// Takes the messages for the current step, by owner.
+    pub(super) fn take(&mut self) -> Vec<Option<Message>> {
+        std::mem::take(&mut self.came)
     }
 }

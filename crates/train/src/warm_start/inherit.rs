@@ -18,7 +18,7 @@ use super::columns::column_notes;
 use crate::models::Model;
 use crate::resume::RunState;
 use crate::run::schema;
-use crate::step::Trainer;
+use crate::step::TrainedModel;
 use crate::{Error, Result};
 
 /// Prefix of the sections with earlier versions of rows, for stale reads.
@@ -91,19 +91,19 @@ impl Inheritance {
         Ok(Self { groups, notes, was })
     }
 
-    /// Returns the dense part for the new `trainer`, filled from `checkpoint`, and a note on what
+    /// Returns the dense part for the new model `trained`, filled from `checkpoint`, and a note on what
     /// stays initial.
     ///
     /// # Errors
-    /// If the trainer's dense part cannot be read.
+    /// If the model's dense part cannot be read.
     pub(crate) fn dense(
         &self,
         config: &Config,
-        trainer: &Trainer,
+        trained: &TrainedModel,
         checkpoint: &Dense,
     ) -> Result<(Dense, Option<String>)> {
-        let model = trainer.model();
-        let mut dense = trainer.dense()?.to_dense();
+        let model = trained.model();
+        let mut dense = trained.dense()?.to_dense();
         let same_rule = self.was.config.optim.dense.kind == config.optim.dense.kind;
         let parameters = Matched::new((&self.was.config, &self.was.model), (config, model))?;
         let mut initial = Vec::new();

@@ -14,7 +14,7 @@ use stepwell_optim::Storage;
 use stepwell_settings::{DenseKind, ModelKind, OptimizerKind, RowsKind};
 use stepwell_sync::Kind;
 use stepwell_train::{
-    ApartReport, Config, Late, Machine, Observer, Report, Snapshot, Surroundings, train,
+    Config, Late, Machine, Observer, OutOfStepReport, Report, Snapshot, Surroundings, train,
 };
 
 const RNA: DenseKind = DenseKind::Protocol(Kind::Rna);
@@ -32,7 +32,7 @@ fn with(
 }
 
 /// How far each rank was out of step.
-fn apart(report: &Report) -> Vec<ApartReport> {
+fn apart(report: &Report) -> Vec<OutOfStepReport> {
     report.by_rank.iter().filter_map(|rank| rank.ranks?.apart).collect()
 }
 
@@ -177,6 +177,21 @@ fn a_run_that_was_asked_to_stop_goes_on_and_loses_no_step() {
                 assert_eq!(report.model_digest, run(&twice).model_digest, "{name}");
             }
         }
+    }
+}
+
+/// Stage `learn` then never gets anything to compute, and ends nevertheless.
+#[test]
+fn a_run_with_nothing_left_to_train_ends_and_reports_on_all_ranks() {
+    let saved = tempfile::tempdir().unwrap();
+    for dense in [RNA, DenseKind::Geeps] {
+        let mut config = with(&in_memory(ModelKind::Lr), 2, (dense, RowsKind::Bounded), 1);
+        config.checkpoint.dir = Some(saved.path().join(dense.name()));
+        let (trained, again) = (run(&config), go_on(&config));
+        assert_eq!((again.steps, again.examples), (trained.steps, 0), "{dense}");
+        assert_eq!(again.model_digest, trained.model_digest, "{dense}");
+        let gradients: Vec<u64> = apart(&again).iter().map(|rank| rank.gradients).collect();
+        assert_eq!(gradients, [0, 0], "{dense}");
     }
 }
 

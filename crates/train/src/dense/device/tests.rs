@@ -93,14 +93,14 @@ fn train(steps: &mut Steps, config: &Config, sizes: &[usize]) -> Seen {
     for count in sizes {
         let (bags, examples) = examples(config, *count, &mut random);
         losses.push(steps.train(&bags, examples).unwrap().0.to_bits());
-        logits.extend(steps.trainer().scores().iter().map(|logit| logit.to_bits()));
+        logits.extend(steps.model().scores().iter().map(|logit| logit.to_bits()));
     }
     let dense = bits(&dense(steps));
     Seen { losses, logits, dense }
 }
 
 fn dense(steps: &mut Steps) -> Dense {
-    steps.trainer().dense().unwrap().to_dense()
+    steps.model().dense().unwrap().to_dense()
 }
 
 fn bits(dense: &Dense) -> Vec<(String, Vec<u32>)> {
@@ -218,13 +218,13 @@ fn a_model_goes_on_anywhere() {
     // Through a checkpoint's sections: to other devices, and back to the processor.
     for (devices, expected) in [(Some(of_one.devices()), &expected[2]), (None, &expected[3])] {
         let dense = dense(&mut moving);
-        let trainer = moving.trainer();
+        let model = moving.model();
         match devices {
-            Some(devices) => trainer.compute_on(devices, &config).unwrap(),
-            None => trainer.compute_here(&config).unwrap(),
+            Some(devices) => model.compute_on(devices, &config).unwrap(),
+            None => model.compute_here(&config).unwrap(),
         }
-        assert!(trainer.is_finite().unwrap());
-        assert_eq!(bits(&trainer.dense().unwrap().to_dense()), bits(&dense));
+        assert!(model.is_finite().unwrap());
+        assert_eq!(bits(&model.dense().unwrap().to_dense()), bits(&dense));
         assert_eq!(train(&mut moving, &config, &SIZES), *expected);
     }
 }
@@ -240,7 +240,7 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("emulated:0: no room for"), "{error}");
     let machine = machine(&config, 1, Settings::default());
     steps.compute_on(machine.devices(), &config).unwrap();
-    let error = steps.trainer().load(&Dense::default()).unwrap_err();
+    let error = steps.model().load(&Dense::default(), (0, 1)).unwrap_err();
     assert_eq!(error, "has no dense 'parameters'");
 }
 

@@ -6,7 +6,6 @@ use super::TrainStage;
 use crate::Result;
 use crate::batch::Mark;
 use crate::pipeline::save::Written;
-use crate::step::Trainer;
 
 impl TrainStage {
     pub(super) fn pass_mark(&mut self, mark: Mark) -> Result<()> {
@@ -15,18 +14,19 @@ impl TrainStage {
             _ if self.stopping => {}
             Mark::Failed { error, .. } => {
                 self.failed = Some(*error);
-                self.figures.stop.make();
+                self.results.figures.stop.make();
             }
             Mark::EpochTrained { last } => {
                 self.through = last;
-                let trainer = self.trainer.as_ref();
-                self.figures.epoch_trained(|| trainer.map_or(Ok(true), Trainer::is_finite))?;
+                let steps = self.steps.as_ref();
+                let is_finite = || steps.map_or(Ok(true), |steps| steps.model().is_finite());
+                self.results.figures.epoch_trained(is_finite)?;
             }
             Mark::Evaluated => {
-                self.figures.evaluated()?;
-                let metrics = self.figures.measured.eval.last();
+                self.results.figures.evaluated()?;
+                let metrics = self.results.figures.measured.eval.last();
                 if let (Some(saver), Some(metrics)) = (&mut self.saver, metrics) {
-                    saver.evaluated(self.figures.position.step, metrics);
+                    saver.evaluated(self.results.figures.position.step, metrics);
                 }
             }
         }
@@ -40,7 +40,7 @@ impl TrainStage {
             self.pause = Some(pause);
             return Ok(false);
         }
-        self.give_back(Retired::Checkpoint(pause));
+        self.results.give_back(Retired::Checkpoint(pause));
         Ok(true)
     }
 
@@ -52,25 +52,26 @@ impl TrainStage {
     /// Writes the current model unless it is already saved; returns false while it waits for other
     /// ranks.
     fn save(&mut self) -> Result<bool> {
-        let position = self.figures.position;
-        if self.figures.measured.saved == Some(position.step) {
+        let position = self.results.figures.position;
+        if self.results.figures.measured.saved == Some(position.step) {
             return self.end().map(|()| true);
         }
-        let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
+        let (Some(saver), Some(steps)) = (&mut self.saver, &self.steps) else {
             return Ok(true);
         };
-        if !trainer.is_finite()? {
-            return Err(self.figures.diverged(f64::NAN));
+        let model = steps.model();
+        if !model.is_finite()? {
+            return Err(self.results.figures.diverged(f64::NAN));
         }
-        match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
+        match saver.poll(position, model, &self.groups)? {
             Written::NotYet => return Ok(false),
             Written::Here(path) => {
-                self.figures.observer.saved(position.step, &path);
+                self.results.figures.observer.saved(position.step, &path);
                 self.named = Some(path);
             }
             Written::ByRankZero => {}
         }
-        self.figures.measured.saved = Some(position.step);
+        self.results.figures.measured.saved = Some(position.step);
         self.end().map(|()| true)
     }
 
@@ -80,15 +81,7 @@ impl TrainStage {
         if let (Some(saver), Some(named)) = (&mut self.saver, self.named.take_if(|_| through)) {
             saver.ended(&named)?;
         }
-        self.note_figure()
-    }
-
-    /// Notes an evaluation's figure of the saved model.
-    fn note_figure(&mut self) -> Result<()> {
-        let names = self.fabric.as_ref().is_none_or(|fabric| fabric.rank() == 0);
-        match &mut self.saver {
-            Some(saver) if names => saver.note_figure(self.figures.position.step),
-            _ => Ok(()),
-        }
+        let step = self.results.figures.position.step;
+        self.saver.as_mut().map_or(Ok(()), |saver| saver.note_figure(step))
     }
 }

@@ -6,12 +6,12 @@ use stepwell_fabric::{Fabric, Message, Result};
 use stepwell_settings::Config;
 use stepwell_sync::Counts;
 
-use crate::report::ApartReport;
+use crate::report::OutOfStepReport;
 use crate::talk;
 
 /// All ranks, including this one, as this owner sees them.
 #[derive(Debug)]
-pub(super) struct Others {
+pub(super) struct Peers {
     ranks: Vec<Rank>,
     /// The rows of this rank's next mini-batch, by owner.
     rows: Vec<Option<Message>>,
@@ -27,11 +27,11 @@ struct Rank {
     /// Its gradients of steps that are not in the rows.
     learned: VecDeque<Message>,
     /// Number of steps whose gradients it has sent, and whose rows it was sent.
-    heard: u64,
+    received: u64,
     answered: u64,
 }
 
-impl Others {
+impl Peers {
     pub(super) fn new(config: &Config) -> Self {
         let ranks = config.ranks.count;
         let (rows, ranks) = (vec![None; ranks], (0..ranks).map(|_| Rank::default()).collect());
@@ -40,12 +40,12 @@ impl Others {
     }
 
     /// Receives gradients.
-    pub(super) fn hear(&mut self, fabric: &Fabric) -> Result<bool> {
+    pub(super) fn receive(&mut self, fabric: &Fabric) -> Result<bool> {
         let mut any = false;
         for (from, rank) in self.ranks.iter_mut().enumerate() {
             while let Some(message) = fabric.receive(from, talk::LEARNED)? {
                 rank.learned.push_back(message);
-                rank.heard += 1;
+                rank.received += 1;
                 any = true;
             }
         }
@@ -55,11 +55,11 @@ impl Others {
     /// Returns the earliest step before `last` whose rows some rank waits for, and all ranks that
     /// wait for it.
     pub(super) fn asking(&self, last: u64) -> Option<(u64, Vec<usize>)> {
-        let asks = |rank: &Rank| rank.answered == rank.heard && rank.heard < last;
+        let asks = |rank: &Rank| rank.answered == rank.received && rank.received < last;
         let asking = self.ranks.iter().filter(|rank| asks(rank));
-        let step = asking.map(|rank| rank.heard).min()?;
+        let step = asking.map(|rank| rank.received).min()?;
         let all = self.ranks.iter().enumerate();
-        let of_step = all.filter(|(_, rank)| asks(rank) && rank.heard == step);
+        let of_step = all.filter(|(_, rank)| asks(rank) && rank.received == step);
         Some((step, of_step.map(|(number, _)| number).collect()))
     }
 
@@ -95,8 +95,8 @@ impl Others {
     }
 
     /// The figures of the run so far, including the protocol's.
-    pub(super) fn figures(&self, dense: Counts) -> ApartReport {
-        ApartReport {
+    pub(super) fn figures(&self, dense: Counts) -> OutOfStepReport {
+        OutOfStepReport {
             staleness_max: self.lacked_max,
             staleness_mean: self.lacked as f64 / self.answers.max(1) as f64,
             gradients: dense.given,

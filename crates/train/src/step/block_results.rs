@@ -10,7 +10,7 @@ use stepwell_engine::Blocks;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
 use stepwell_nn::{LossSums, tree_sum_of_subtrees};
 
-use super::{Trainer, summed};
+use super::trained::summed;
 use crate::Result;
 use crate::batch::Examples;
 use crate::dense::{DenseExecutor, LANES};
@@ -25,7 +25,7 @@ pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usi
 /// The rank that receives the scores of single examples and reports for all. Every rank receives
 /// the losses, so that all end together if a model diverges.
 const MEASURES: usize = 0;
-/// Sections that [`Said`] adds for every rank, and for the one that measures.
+/// Sections that [`BlockResults`] adds for every rank, and for the one that measures.
 const SECTIONS: usize = 2;
 const MEASURED: usize = 4;
 
@@ -47,7 +47,7 @@ pub(super) fn row_sums(
 
 /// A rank's announcements about the following steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct NextWord {
+pub(super) struct NextStep {
     /// It was asked to stop.
     pub(super) asks: bool,
     /// Rows may be lent beyond this step: it cannot be the last.
@@ -56,7 +56,7 @@ pub(super) struct NextWord {
     pub(super) is_ahead: bool,
 }
 
-impl NextWord {
+impl NextStep {
     fn word(self) -> u64 {
         u64::from(self.asks) | u64::from(self.lends_on) << 1 | u64::from(self.is_ahead) << 2
     }
@@ -83,7 +83,7 @@ impl NextWord {
 }
 
 /// What a rank sends about its examples.
-pub(super) struct Said<'a> {
+pub(super) struct BlockResults<'a> {
     /// By block.
     pub(super) sums: &'a [LossSums],
     pub(super) logits: &'a [f32],
@@ -94,7 +94,7 @@ pub(super) struct Said<'a> {
     pub(super) trains: bool,
 }
 
-impl Said<'_> {
+impl BlockResults<'_> {
     /// The most bytes of a message, including `lanes` lanes of the gradients of `blocks`.
     pub(super) fn bytes_max(blocks: Blocks, (lanes, labels): (usize, Labels), to: usize) -> usize {
         let sections = sections(to) + blocks.subtrees().count();
@@ -106,7 +106,7 @@ impl Said<'_> {
     }
 
     /// Appends the part for rank `to`, with the announcements about the `next` step.
-    pub(super) fn put(&self, message: &mut Message, to: usize, next: NextWord) {
+    pub(super) fn put(&self, message: &mut Message, to: usize, next: NextStep) {
         message.put(&[next.word()]);
         let sums: &mut [f64] = message.room(3 * self.sums.len());
         for (sums, of) in sums.chunks_exact_mut(3).zip(self.sums) {
@@ -162,7 +162,7 @@ impl Scored {
     ///
     /// # Errors
     /// Names the rank whose message is invalid.
-    pub(super) fn hear<'a>(
+    pub(super) fn read<'a>(
         &mut self,
         (messages, own_rank): (&'a [Message], usize),
         (blocks, labels): (Blocks, Labels),
@@ -173,12 +173,12 @@ impl Scored {
         self.weights.clear();
         self.truth.clear();
         self.ahead.clear();
-        let mut end = NextWord::default();
+        let mut end = NextStep::default();
         let (mut subtrees, mut of_blocks) = (Vec::new(), Vec::new());
         for (rank, message) in messages.iter().enumerate() {
             let wrong = |why: Malformed| Error::malformed(rank, why);
             let (own, mut reader) = (blocks.of_rank(rank, messages.len()), message.reader());
-            let word = NextWord::read(&mut reader).map_err(wrong)?;
+            let word = NextStep::read(&mut reader).map_err(wrong)?;
             self.ahead.push(word.is_ahead);
             end = end.and(word);
             let sums: &[f64] = reader.take_exactly(3 * own.count()).map_err(wrong)?;
@@ -189,7 +189,7 @@ impl Scored {
                 weight: *weight,
             }));
             if own_rank == MEASURES {
-                self.hear_examples(&mut reader, own.place().len(), labels).map_err(wrong)?;
+                self.read_examples(&mut reader, own.place().len(), labels).map_err(wrong)?;
             }
             for subtree in lanes.iter().flat_map(|_| own.subtrees()) {
                 let sum = reader.take_exactly(lanes.unwrap_or(0)).map_err(wrong)?;
@@ -205,7 +205,7 @@ impl Scored {
     }
 
     /// Reads the scores and labels of `count` examples.
-    fn hear_examples(
+    fn read_examples(
         &mut self,
         reader: &mut Reader<'_>,
         count: usize,
@@ -262,14 +262,12 @@ pub(super) fn put_dense(
     Ok(())
 }
 
-impl Trainer {
-    /// Sets `sum` to the sum of all `subtrees`.
-    pub(super) fn sum_lanes(&self, subtrees: &[(usize, &[f32])], sum: &mut [f32]) {
-        in_pieces(&self.pool, sum, |range, sum| {
-            let lanes = subtrees.iter().map(|(first, sum)| (*first, &sum[range.clone()]));
-            tree_sum_of_subtrees(&lanes.collect::<Vec<_>>(), sum);
-        });
-    }
+/// Sets `sum` to the sum of all `subtrees`, in the threads of `pool`.
+pub(super) fn sum_lanes(pool: &ThreadPool, subtrees: &[(usize, &[f32])], sum: &mut [f32]) {
+    in_pieces(pool, sum, |range, sum| {
+        let lanes = subtrees.iter().map(|(first, sum)| (*first, &sum[range.clone()]));
+        tree_sum_of_subtrees(&lanes.collect::<Vec<_>>(), sum);
+    });
 }
 
 /// Fills `lanes` piece by piece, in the threads of `pool`.

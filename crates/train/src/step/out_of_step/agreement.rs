@@ -30,8 +30,8 @@ pub(crate) struct Agreement {
     tables: Tables,
     clock: Arc<dyn Clock>,
     optimizer: AgreedOptimizer,
-    /// `None` before the first gradient.
-    protocol: Option<Box<dyn OpenEnded<f32>>>,
+    /// The protocol between two sequences of steps; `None` before the first.
+    resting: Option<Box<dyn OpenEnded<f32>>>,
     settling: Settling,
 }
 
@@ -51,7 +51,7 @@ impl Agreement {
     ///
     /// # Errors
     /// If the optimizer's settings are invalid.
-    pub(in crate::pipeline) fn new(
+    pub(crate) fn new(
         config: &Config,
         parameters: &[ParameterSpec],
         clock: &Arc<dyn Clock>,
@@ -63,7 +63,7 @@ impl Agreement {
             tables: Tables::new(config, parameters),
             clock: Arc::clone(clock),
             optimizer: AgreedOptimizer::new(config, count)?,
-            protocol: None,
+            resting: None,
             settling: Settling::Open,
         })
     }
@@ -95,65 +95,72 @@ impl Agreement {
         Options { seed: config.seed, probes, age_max, waiting_max: 2, ..usual }
     }
 
-    /// Begins with the parameters and optimizer state of `dense`.
+    /// Begins with the parameters and optimizer state of `dense`; returns the protocol.
     ///
     /// # Errors
     /// If the options do not fit the ranks.
-    pub(super) fn begin(&mut self, fabric: &Fabric, dense: &Dense) -> Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        fabric: &Fabric,
+        dense: &Dense,
+    ) -> Result<Box<dyn OpenEnded<f32>>> {
         let parameters = self.optimizer.load(dense).map_err(Error::Config)?;
-        if let Some(protocol) = &mut self.protocol {
+        if let Some(mut protocol) = self.resting.take() {
             protocol.resume(&parameters);
-            return Ok(());
+            return Ok(protocol);
         }
         let optimizer = Box::new(self.optimizer.clone());
-        self.protocol = Some(match self.kind {
+        match self.kind {
             DenseKind::Protocol(kind) => {
                 let begun = kind.begin_open(fabric, parameters, optimizer, &self.options);
-                begun.map_err(|why| Error::Config(why.to_string()))?
+                begun.map_err(|why| Error::Config(why.to_string()))
             }
             DenseKind::Geeps => {
                 let around = (fabric.clone(), Arc::clone(&self.clock));
-                Box::new(Worker::new(self.tables.clone(), around, optimizer, parameters))
+                Ok(Box::new(Worker::new(self.tables.clone(), around, optimizer, parameters)))
             }
-        });
-        Ok(())
+        }
     }
 
-    /// The protocol, which has begun.
-    pub(super) fn protocol(&mut self) -> &mut dyn OpenEnded<f32> {
-        let Some(protocol) = &mut self.protocol else { unreachable!("the protocol has begun") };
-        &mut **protocol
+    /// Keeps the protocol, which has settled, for the next sequence of steps.
+    pub(super) fn rest(&mut self, protocol: Box<dyn OpenEnded<f32>>) {
+        self.resting = Some(protocol);
     }
 
-    /// Counts of gradients so far.
+    /// Counts of gradients up to the last mark.
     pub(super) fn counts(&self) -> Counts {
-        self.protocol.as_ref().map_or_else(Counts::default, |protocol| protocol.counts())
+        self.resting.as_ref().map_or_else(Counts::default, |protocol| protocol.counts())
     }
 
-    /// Advances to the model that all ranks continue with, once the protocol has ended on this
+    /// Advances to the model that all ranks continue with, once the `protocol` has ended on this
     /// rank; returns it. Without `waits`, for tests, it does not wait for that end.
     ///
     /// # Errors
     /// If a rank is gone, or sends an invalid message.
-    pub(super) fn settle(&mut self, fabric: &Fabric, waits: bool) -> Result<Option<Dense>> {
+    pub(super) fn settle(
+        &mut self,
+        fabric: &Fabric,
+        protocol: &dyn OpenEnded<f32>,
+        waits: bool,
+    ) -> Result<Option<Dense>> {
         loop {
-            let ended = !waits || self.protocol().ended();
+            let ended = !waits || protocol.ended();
             self.settling = match &mut self.settling {
                 Settling::Open if !ended => return Ok(None),
                 Settling::Open => Settling::Barrier(Barrier::start(talk::SETTLED)),
                 Settling::Barrier(barrier) => match barrier.poll(fabric)? {
                     None => return Ok(None),
-                    Some(()) => self.show(fabric)?,
+                    Some(()) => self.show(fabric, &self.own(protocol))?,
                 },
                 Settling::First(first) => {
                     let Some(message) = first.poll(fabric)? else { return Ok(None) };
-                    let model = read(&self.own(), 0, &message)?;
+                    let model = read(&self.own(protocol), 0, &message)?;
                     fabric.keep(message);
                     return Ok(Some(self.settled(model)));
                 }
                 Settling::Mean(all) => {
                     let Some(messages) = all.poll(fabric)? else { return Ok(None) };
-                    let (own, models) = (self.own(), messages.iter().enumerate());
+                    let (own, models) = (self.own(protocol), messages.iter().enumerate());
                     let models = models.map(|(rank, message)| read(&own, rank, message));
                     let model = mean(models.collect::<Result<_>>()?);
                     messages.into_iter().for_each(|message| fabric.keep(message));
@@ -169,14 +176,12 @@ impl Agreement {
     }
 
     /// This rank's parameters and optimizer state.
-    fn own(&self) -> Dense {
-        let model = self.protocol.as_ref().map_or(&[][..], |protocol| protocol.model());
-        self.optimizer.sections(model)
+    fn own(&self, protocol: &dyn OpenEnded<f32>) -> Dense {
+        self.optimizer.sections(protocol.model())
     }
 
     /// Sends the other ranks what they need of this rank's model.
-    fn show(&self, fabric: &Fabric) -> Result<Settling> {
-        let own = self.own();
+    fn show(&self, fabric: &Fabric, own: &Dense) -> Result<Settling> {
         let message = || {
             let mut message = fabric.message_of(own.bytes() as usize + 32 * own.sections.len());
             own.sections.iter().for_each(|(_, values)| message.put(values));

@@ -1,0 +1,62 @@
+//! Memory bounds of a model in training.
+
+use stepwell_base::huge::HugeSlice;
+use stepwell_device::Choice;
+use stepwell_engine::{Blocks, EmbeddingBags, PoolShape};
+use stepwell_settings::{Config, DensePlace};
+
+use super::TrainedModel;
+use crate::dense::{DeviceDense, LANES};
+use crate::models::Model;
+
+impl TrainedModel {
+    /// The most bytes that the dense part uses on each of `devices` devices, and of pinned host
+    /// memory for each.
+    pub(crate) fn device_bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
+        DeviceDense::bytes_max(model, config, devices)
+    }
+
+    /// How rows of `model` may be pooled on `devices` devices.
+    pub(crate) fn pool_shape<'a>(
+        model: &'a Model,
+        config: &Config,
+        devices: usize,
+    ) -> Option<PoolShape<'a>> {
+        let is_there = config.train.dense == DensePlace::Device;
+        is_there.then(|| DeviceDense::pool_shape(model, config, devices)).flatten()
+    }
+
+    /// The most bytes of a model in training.
+    pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
+        let (mini_batch, blocks) = (config.data.mini_batch, config.train.blocks);
+        let rows = Blocks::new(mini_batch, blocks).largest();
+        let own_blocks = blocks.div_ceil(config.ranks.count - config.servers());
+        let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
+        let count = model.graph().parameter_count();
+        if config.train.dense == DensePlace::Device {
+            // Two copies of the dense part, for checkpoints; rows are updated here.
+            let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
+            let examples = example_bytes(model, mini_batch);
+            // Emulated devices multiply here, each one product at a time.
+            let devices = if let Choice::Emulated(count) = config.device { count } else { 0 };
+            let products = devices * model.graph().packing_bytes(rows);
+            return (6 * count * lanes + config.threads * update + products + examples) as u64;
+        }
+        let constants = model.graph().packed_bytes() + model.graph().constant_bytes();
+        let parameters = 3 * count * lanes + own_blocks * own(count) + constants;
+        let workspace = model.graph().plan().workspace_bytes(rows, lanes);
+        let pass = own(rows * model.columns()) + rows * lanes + workspace;
+        let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
+        let threads = config.threads * (pass + update + model.graph().packing_bytes(rows));
+        (parameters + threads + example_bytes(model, mini_batch)) as u64
+    }
+}
+
+/// Bytes of logits, their gradients, the first-order gradient, the first of several labels, and the
+/// gradient of the pooled embeddings.
+fn example_bytes(model: &Model, mini_batch: usize) -> usize {
+    let labels = model.labels().len();
+    let of_example = 2 * labels + 1 + usize::from(labels > 1);
+    let d_x = HugeSlice::<f32>::bytes_rounded_up(mini_batch * model.embedding().count);
+    of_example * mini_batch * size_of::<f32>() + d_x
+}

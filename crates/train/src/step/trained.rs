@@ -1,0 +1,317 @@
+//! A model in training: its tables, its dense part, and the buffers of a mini-batch.
+
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+use stepwell_base::clock::Clock;
+use stepwell_base::huge::HugeSlice;
+use stepwell_device::Device;
+use stepwell_engine::{
+    Dense, DenseView, EmbeddingBags, Gradients, Group, Laps, Purpose, Shape, Witness, WorkingRows,
+};
+use stepwell_nn::{Loss, LossSums, tree_sum_values};
+
+use crate::Result;
+use crate::batch::{Examples, MiniBatch};
+use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, Outputs, Processor, Work};
+use crate::models::Model;
+use crate::profile::{Kernel, Profile};
+use stepwell_settings::Config;
+
+/// A model, and what computes its steps.
+pub(crate) struct TrainedModel {
+    pub(super) model: Arc<Model>,
+    /// Tables and their rows.
+    pub(super) embeddings: EmbeddingBags,
+    pub(super) pool: Arc<ThreadPool>,
+    /// Computes the dense part.
+    pub(super) dense: Box<dyn DenseExecutor>,
+    /// Loss of each label.
+    losses: Vec<Loss>,
+    pub(super) buffers: Buffers,
+    pub(super) profile: Arc<Profile>,
+}
+
+/// Scores and gradients of the last mini-batch.
+pub(super) struct Buffers {
+    pub(super) logits: Vec<f32>, // (examples, labels)
+    /// Gradient of the sums of first-order weights. // (examples)
+    d_first_order: Vec<f32>,
+    /// The first label of each example, if there are several. // (examples) or (0)
+    clicks: Vec<f32>,
+    /// Gradient of the pooled embeddings of a mini-batch. It starts at a processor cache line, so
+    /// that an embedding of 16 lanes fills one line. // (examples, embedding columns)
+    d_x: HugeSlice<f32>,
+}
+
+impl Buffers {
+    /// The gradients of `examples`, whose embeddings have `columns` columns.
+    pub(super) fn gradients<'a>(&'a self, examples: &'a Examples, columns: usize) -> Gradients<'a> {
+        Gradients {
+            d_x: &self.d_x[..examples.count * columns],
+            d_first_order: &self.d_first_order,
+            labels: if self.clicks.is_empty() { &examples.labels } else { &self.clicks },
+        }
+    }
+}
+
+impl TrainedModel {
+    /// A model at step 0, computed by `pool` and timed by `clock`.
+    ///
+    /// # Errors
+    /// If an optimizer's settings are invalid.
+    pub(crate) fn new(
+        model: Model,
+        config: &Config,
+        pool: Arc<ThreadPool>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let profile = Arc::new(Profile::new(clock, model.graph()));
+        let sketch_bytes = model.sketch_bytes().to_vec();
+        Self::with(Arc::new(model), profile, config, pool, sketch_bytes)
+    }
+
+    /// The same model with its own dense parameters and buffers, at step 0, computed by `pool`. It
+    /// admits no rows.
+    ///
+    /// # Errors
+    /// If an optimizer's settings are invalid.
+    pub(super) fn beside(&self, config: &Config, pool: Arc<ThreadPool>) -> Result<Self> {
+        let (model, profile) = (Arc::clone(&self.model), Arc::clone(&self.profile));
+        Self::with(model, profile, config, pool, Vec::new())
+    }
+
+    /// The model at step 0, measured by `profile`, with the given sketch bytes for each table.
+    fn with(
+        model: Arc<Model>,
+        profile: Arc<Profile>,
+        config: &Config,
+        pool: Arc<ThreadPool>,
+        sketch_bytes: Vec<u64>,
+    ) -> Result<Self> {
+        let dense = Box::new(HostDense::new(&model, config)?);
+        let shape = Shape {
+            blocks: config.train.blocks,
+            staleness: config.pipeline.staleness,
+            weighs_occurrences: config.tiers.policy.weighs_occurrences(),
+            sketch_bytes,
+        };
+        let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
+        let buffers = Buffers {
+            logits: Vec::new(),
+            d_first_order: Vec::new(),
+            clicks: Vec::new(),
+            d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
+        };
+        Ok(Self {
+            embeddings: EmbeddingBags::new(tables, columns, shape),
+            pool,
+            dense,
+            losses: model.labels().iter().map(|label| label.loss).collect(),
+            buffers,
+            profile,
+            model,
+        })
+    }
+
+    /// Moves the dense part to `devices`, as `config` says, from its current state.
+    ///
+    /// # Errors
+    /// If a device cannot multiply, or lacks room.
+    pub(crate) fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
+        let dense = self.dense.sections()?.to_dense();
+        let dense = DeviceDense::new(&self.model, config, devices, &dense)?;
+        self.embeddings.pool_on_devices(dense.pooled_at());
+        self.dense = Box::new(dense);
+        Ok(())
+    }
+
+    /// Moves the dense part back to the processor.
+    #[cfg(test)]
+    pub(crate) fn compute_here(&mut self, config: &Config) -> Result<()> {
+        let mut host = HostDense::new(&self.model, config)?;
+        host.load(&self.dense.sections()?.to_dense()).map_err(crate::Error::Config)?;
+        self.embeddings.pool_on_devices(Vec::new());
+        self.dense = Box::new(host);
+        Ok(())
+    }
+
+    /// Limits it to the blocks of one of `ranks` ranks from now on. Ranks exchange rows through the
+    /// host, even if there is only one rank.
+    pub(super) fn share(&mut self, ranks: usize) {
+        self.embeddings.pool_on_devices(Vec::new());
+        self.dense.share(ranks);
+    }
+
+    /// Reports every later row read to `witness`.
+    pub(crate) fn watch(&mut self, witness: Arc<dyn Witness>) {
+        self.embeddings.watch(witness);
+    }
+
+    /// The model in training.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Floating-point operations per example, forwards and backwards.
+    pub(crate) fn flops_per_example(&self) -> u64 {
+        let flops = self.model.graph().flops_per_example();
+        flops.forward + flops.backward
+    }
+
+    /// The time spent so far, by part.
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Number of trained steps.
+    pub(crate) fn steps(&self) -> u64 {
+        self.embeddings.steps()
+    }
+
+    /// Sets the number of trained steps.
+    pub(crate) fn set_steps(&mut self, steps: u64) {
+        self.embeddings.set_steps(steps);
+    }
+
+    /// Whether all dense parameters are finite.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn is_finite(&self) -> Result<bool> {
+        self.dense.is_finite()
+    }
+
+    /// Logits of the last mini-batch. // (examples, labels)
+    pub(crate) fn scores(&self) -> &[f32] {
+        &self.buffers.logits
+    }
+
+    /// Scores all examples of `mini`; also trains its rows and the dense part if its purpose is
+    /// training.
+    pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Result<LossSums> {
+        let MiniBatch { number, purpose, parts, cargo } = mini;
+        let trains = *purpose == Purpose::Train;
+        let mut rows = self.embeddings.hold(*number, parts, groups, trains)?;
+        let sums = self.run_blocks(cargo, &rows, trains)?;
+        if trains {
+            self.update(cargo, &mut rows)?;
+        }
+        Ok(summed(&sums))
+    }
+
+    /// The forward pass of the blocks of `examples`, and the backward pass if they are trained;
+    /// returns sums over each.
+    pub(super) fn run_blocks(
+        &mut self,
+        examples: &Examples,
+        rows: &WorkingRows<'_>,
+        trains: bool,
+    ) -> Result<Vec<LossSums>> {
+        let (labels, embedding) = (self.losses.len(), self.model.embedding().count);
+        let buffers = &mut self.buffers;
+        buffers.logits.resize(examples.count * labels, 0.0);
+        buffers.d_first_order.resize(examples.count, 0.0);
+        let columns = self.model.columns();
+        let work = Work {
+            model: &self.model,
+            input: Input { examples, embeddings: &self.embeddings, rows, columns },
+            examples,
+            losses: &self.losses,
+            blocks: examples.blocks,
+            trains,
+            on: Processor { pool: &self.pool, profile: &self.profile },
+        };
+        let outputs = Outputs {
+            logits: &mut buffers.logits,
+            d_first_order: &mut buffers.d_first_order,
+            d_x: &mut buffers.d_x[..examples.count * embedding],
+        };
+        self.dense.begin(&work)?;
+        self.embeddings.update_early(rows)?;
+        let sums = self.dense.pass(&work, outputs)?;
+        buffers.clicks.clear();
+        if trains && labels > 1 {
+            buffers.clicks.extend(examples.labels.iter().step_by(labels));
+        }
+        Ok(sums)
+    }
+
+    /// Updates rows and dense parameters; neither reads the other, so threads mix both.
+    fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) -> Result<()> {
+        let Self { embeddings, dense, buffers, pool, profile, .. } = self;
+        let of_rows = buffers.gradients(examples, embeddings.columns().count);
+        let on = Processor { pool, profile };
+        if rows.are_pooled() {
+            // Devices have the rows' gradients; the rest is too little to wake other threads for.
+            embeddings.apply(rows, of_rows, &RowLaps(profile))?;
+            return dense.step(None, on);
+        }
+        let rows = || embeddings.apply(rows, of_rows, &RowLaps(profile));
+        let dense = || dense.step(None, on);
+        let (outcome, stepped) = pool.install(|| rayon::join(rows, dense));
+        outcome?;
+        stepped
+    }
+
+    /// A copy of the state, besides rows and dense part, that a resumed run needs from rank `place`
+    /// of several.
+    pub(crate) fn past(&self, place: (usize, usize)) -> Dense {
+        let mut past = Dense::default();
+        self.embeddings.save(&mut past, place);
+        past
+    }
+
+    /// The dense part in the form of digests, without a copy if it is in memory.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn dense(&self) -> Result<DenseView<'_>> {
+        self.dense.sections()
+    }
+
+    /// Loads a dense part from a checkpoint, as rank `place` of several.
+    ///
+    /// # Errors
+    /// Describes what does not fit this model.
+    pub(crate) fn load(
+        &mut self,
+        dense: &Dense,
+        place: (usize, usize),
+    ) -> std::result::Result<(), String> {
+        let step = self.dense.load(dense)?;
+        self.embeddings.load(dense, step, place)
+    }
+
+    /// Loads the dense part that ranks agreed on.
+    ///
+    /// # Errors
+    /// Describes what does not fit this model.
+    pub(super) fn load_dense(&mut self, dense: &Dense) -> std::result::Result<(), String> {
+        self.dense.load(dense).map(drop)
+    }
+}
+
+/// Adds up the sums of blocks in the fixed tree order.
+pub(super) fn summed(of_blocks: &[LossSums]) -> LossSums {
+    let sum =
+        |of: fn(&LossSums) -> f64| tree_sum_values(&of_blocks.iter().map(of).collect::<Vec<f64>>());
+    LossSums {
+        loss: sum(|sums| sums.loss),
+        prediction: sum(|sums| sums.prediction),
+        weight: sum(|sums| sums.weight),
+    }
+}
+
+/// Times the parts of row updates.
+pub(super) struct RowLaps<'a>(pub(super) &'a Profile);
+
+impl Laps for RowLaps<'_> {
+    fn now(&self) -> f64 {
+        self.0.now()
+    }
+
+    fn over(&self, begin: f64, bytes: u64) {
+        self.0.over(Kernel::Rows, begin, bytes);
+    }
+}
