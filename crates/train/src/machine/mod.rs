@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rayon::ThreadPool;
 use stepwell_base::clock::{Clock, SystemClock};
+use stepwell_base::owner::RankOf;
 use stepwell_base::rules::Rules;
 use stepwell_base::stage::{Driver, FullSpeed, Pace, Threads};
 use stepwell_base::stop::StopRequest;
@@ -77,9 +78,9 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// This rank, and the number of ranks.
-    pub(crate) fn place(&self) -> (usize, usize) {
-        (self.fabric.rank(), self.fabric.size())
+    /// This rank.
+    pub(crate) fn place(&self) -> RankOf {
+        RankOf { rank: self.fabric.rank(), ranks: self.fabric.size() }
     }
 }
 

@@ -14,6 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stepwell_base::owner::RankOf;
 use stepwell_engine::{DenseView, Figure, Group, Keep, KeptPart, ModelPart, WholeModel};
 use stepwell_fabric::collective::{Broadcast, Collective as _, Gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
@@ -114,7 +115,7 @@ impl Saver {
         self.state.position = position;
         let Some(fabric) = &self.fabric.clone() else {
             let mut dense = model.dense()?;
-            dense.sections.extend(DenseView::from(model.past((0, 1))).sections);
+            dense.sections.extend(DenseView::from(model.past(RankOf::ALONE)).sections);
             let run = self.state.to_json();
             return Ok(Written::Here(self.writer.write(position.step, &run, &dense, groups)?));
         };
@@ -131,7 +132,7 @@ impl Saver {
                         self.phase = Phase::Rest;
                         return Ok(there.map_or(Written::ByRankZero, Written::Here));
                     }
-                    let of = (fabric.rank(), fabric.size());
+                    let of = RankOf { rank: fabric.rank(), ranks: fabric.size() };
                     let past = model.past(of);
                     let kept = self.writer.keep(&ModelPart { step, of, groups, past });
                     if kept.is_err() {

@@ -246,7 +246,7 @@ pub(super) fn build(
         }
     }
     let mut trained = trained(model, config, around, &devices)?;
-    let of = machine.ranks.as_ref().map_or((0, 1), Ranks::place);
+    let of = machine.ranks.as_ref().map_or(RankOf::ALONE, Ranks::place);
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
         match &inherited {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rayon::ThreadPool;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
+use stepwell_base::owner::RankOf;
 use stepwell_device::Device;
 use stepwell_engine::{
     Dense, DenseView, EmbeddingBags, Gradients, Group, Laps, Purpose, Shape, Witness, WorkingRows,
@@ -256,7 +257,7 @@ impl TrainedModel {
 
     /// A copy of the state, besides rows and dense part, that a resumed run needs from rank `place`
     /// of several.
-    pub(crate) fn past(&self, place: (usize, usize)) -> Dense {
+    pub(crate) fn past(&self, place: RankOf) -> Dense {
         let mut past = Dense::default();
         self.embeddings.save(&mut past, place);
         past
@@ -274,11 +275,7 @@ impl TrainedModel {
     ///
     /// # Errors
     /// Describes what does not fit this model.
-    pub(crate) fn load(
-        &mut self,
-        dense: &Dense,
-        place: (usize, usize),
-    ) -> std::result::Result<(), String> {
+    pub(crate) fn load(&mut self, dense: &Dense, place: RankOf) -> std::result::Result<(), String> {
         let step = self.dense.load(dense)?;
         self.embeddings.load(dense, step, place)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stepwell_base::random::Stream;
-use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, Queue, QueueOptions};
+use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, Queue, QueueOptions, Wait};
 
 use super::Bench;
 use super::rows::scaled;
@@ -83,7 +83,7 @@ impl Bench<'_> {
 
 fn drain(queue: &mut dyn Queue) -> Result<usize> {
     let mut outcome = Ok(());
-    let finished = queue.complete(true, &mut |done| {
+    let finished = queue.complete(Wait::ForOne, &mut |done| {
         if let Err(error) = done.outcome {
             outcome = Err(error);
         }

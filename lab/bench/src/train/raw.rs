@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stepwell_base::random::Stream;
-use stepwell_disk::{BLOCK_BYTES, Disk, File, FileDisk, QueueOptions};
+use stepwell_disk::{BLOCK_BYTES, Disk, File, FileDisk, QueueOptions, Wait};
 
 use crate::measure::over;
 use crate::ssd::scaled;
@@ -91,12 +91,12 @@ fn reads_per_second(
                 break;
             }
         }
-        done += queue.complete(true, &mut |read| outcome = read.outcome.map(drop))?;
+        done += queue.complete(Wait::ForOne, &mut |read| outcome = read.outcome.map(drop))?;
         std::mem::replace(&mut outcome, Ok(()))?;
     }
     let rate = done as f64 / begin.elapsed().as_secs_f64();
     while queue.in_flight() > 0 {
-        queue.complete(true, &mut |_| {})?;
+        queue.complete(Wait::ForOne, &mut |_| {})?;
     }
     Ok(rate)
 }

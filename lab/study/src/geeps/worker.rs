@@ -93,7 +93,7 @@ pub(super) fn tables(
         let table = TableId(tables.len() as u32 - 1);
         tables[table.0 as usize].keys.extend(&keys);
         let mut counts = vec![0.0; ROW_FLOATS];
-        initial.fill((table, keys[keys.len() - 1]), &mut counts);
+        initial.fill(table, keys[keys.len() - 1], &mut counts);
         let clocks = number == 0 || !is_single;
         layers.push(LayerRows { table, keys, parameters, counts, clocks });
     }

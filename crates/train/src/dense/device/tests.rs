@@ -240,7 +240,8 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("emulated:0: no room for"), "{error}");
     let machine = machine(&config, 1, Settings::default());
     steps.compute_on(machine.devices(), &config).unwrap();
-    let error = steps.model().load(&Dense::default(), (0, 1)).unwrap_err();
+    let error =
+        steps.model().load(&Dense::default(), stepwell_base::owner::RankOf::ALONE).unwrap_err();
     assert_eq!(error, "has no dense 'parameters'");
 }
 
