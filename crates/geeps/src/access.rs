@@ -5,9 +5,9 @@ use std::task::Poll;
 
 use stepwell_device::{Buffer, Stream};
 
-use crate::line::Served;
 use crate::memory::{Piece, Store, bytes_counted};
 use crate::operation::{Acquire, Fetch, What};
+use crate::request_line::Served;
 use crate::state::{Reclaim, Shared};
 use crate::{Error, Result};
 

@@ -20,13 +20,13 @@ use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
 use crate::clocks::age_needed;
-use crate::install::install;
+use crate::hazard_rules::Rule;
+use crate::install_placement::install;
 use crate::layout::Chosen;
-use crate::line::Served;
 use crate::memory::{Moved, Piece, Store, bytes_counted};
 use crate::operation::{Fetch, What};
 use crate::pool::Taken;
-use crate::rules::Rule;
+use crate::request_line::Served;
 use crate::settings::FORESEEN_MAX;
 use crate::state::{Shared, State};
 use crate::{Error, Result};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 
 use crate::geeps::Geeps;
-use crate::install::install;
+use crate::install_placement::install;
 use crate::layout::Rows;
 use crate::memory::bytes_counted;
 use crate::placement::{Placement, Used, pin_none, place};

@@ -11,13 +11,13 @@ use stepwell_fabric::Fabric;
 use crate::access::{Access, Held, Request};
 use crate::allocator::serve_at_once;
 use crate::cache::Cache;
+use crate::hazard_rules::Rule;
 use crate::layout::{Index, Rows};
-use crate::line::Line;
 use crate::machine::{MACHINES, machines};
 use crate::memory::{Memory, bytes_counted};
 use crate::operation::{Acquire, Fetch, LocalId, Save, What};
 use crate::pool::Pool;
-use crate::rules::Rule;
+use crate::request_line::{Line, Served};
 use crate::sequence::{Operation, Sequence};
 use crate::settings::{LocalSettings, Settings, Staleness};
 use crate::state::{Local, Reclaim, Shared, State};
@@ -122,7 +122,7 @@ impl Geeps {
         if let (What::PreUpdate(table), false) = (access.what(), access.is_virtual()) {
             self.shared.lock().caches[table].is_updated = true;
         }
-        let reclaim = |acquire, served: crate::line::Served| Reclaim::Update(acquire, served.piece);
+        let reclaim = |acquire, served: Served| Reclaim::Update(acquire, served.piece);
         self.release("update", is_update, access, reclaim)
     }
 
@@ -343,7 +343,7 @@ impl Geeps {
         call: &'static str,
         is_right: bool,
         access: Access,
-        reclaim: impl FnOnce(Acquire, crate::line::Served) -> R,
+        reclaim: impl FnOnce(Acquire, Served) -> R,
     ) -> Result<()> {
         if !Arc::ptr_eq(&self.shared, &access.shared) {
             return Err(Error::call(call, "the buffer belongs to another parameter server"));

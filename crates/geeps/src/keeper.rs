@@ -26,8 +26,8 @@ use stepwell_fabric::{Malformed, Message};
 
 use crate::cache::Cache;
 use crate::clocks::VectorClock;
+use crate::hazard_rules::Rule;
 use crate::layout::Layout;
-use crate::rules::Rule;
 use crate::settings::Applies;
 use crate::state::Shared;
 use crate::wire::{About, Push, Snapshot, ended, tag};

@@ -55,10 +55,10 @@ mod clocks;
 mod error;
 mod gather;
 mod geeps;
-mod install;
+mod hazard_rules;
+mod install_placement;
 mod keeper;
 mod layout;
-mod line;
 mod machine;
 mod memory;
 mod operation;
@@ -67,22 +67,22 @@ mod pool;
 mod puller;
 mod pusher;
 mod reclaimer;
-mod rules;
-mod running;
+mod request_line;
 mod sequence;
 mod settings;
 mod state;
 mod statistics;
+mod threads;
 mod wire;
 
 pub use access::{Access, Request};
 pub use error::{Error, Result};
 pub use geeps::{Geeps, ShardRows};
+pub use hazard_rules::{Rule, Rules};
 pub use operation::{Fetch, LocalId, Save};
-pub use rules::{Rule, Rules};
-pub use running::{Finished, Running};
 pub use settings::{
     Applies, CLOCKS_AHEAD, CLOCKS_AHEAD_MAX, FORESEEN_MAX, Initial, LocalSettings, Place,
     ROW_FLOATS_MAX, Settings, Staleness, TABLES_MAX, TableSettings,
 };
 pub use statistics::Statistics;
+pub use threads::{Finished, Running};

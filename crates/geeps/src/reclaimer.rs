@@ -14,9 +14,9 @@ use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
 use crate::layout::Chosen;
-use crate::line::Served;
 use crate::memory::{Moved, Piece, Store};
 use crate::operation::{Acquire, Save};
+use crate::request_line::Served;
 use crate::state::{Lowered, Reclaim, Shared, State};
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_device::Device;
 
-use crate::rules::Rules;
+use crate::hazard_rules::Rules;
 use crate::{Error, Result};
 
 /// Default of the most clocks that a worker may be ahead of what shards have answered.

@@ -16,13 +16,13 @@ use stepwell_base::queue::Events;
 use stepwell_fabric::Fabric;
 
 use crate::cache::Cache;
+use crate::hazard_rules::Rules;
 use crate::layout::{Index, Layout, Rows};
-use crate::line::{Line, Served};
 use crate::memory::{Memory, Piece, Staged, Store};
 use crate::operation::{Acquire, Save, What};
 use crate::placement::Placement;
 use crate::pool::Pool;
-use crate::rules::Rules;
+use crate::request_line::{Line, Served};
 use crate::sequence::{Operation, Sequence};
 use crate::settings::Settings;
 use crate::statistics::Statistics;

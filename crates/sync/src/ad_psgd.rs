@@ -19,11 +19,11 @@ use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
 use crate::all_reduce::{slice_message, slice_of};
-use crate::descent::{Optimizer, Share};
+use crate::hazard_rules::Rule;
 use crate::number::Number;
+use crate::optimizers::{Optimizer, Share};
 use crate::options::Options;
 use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
-use crate::rules::Rule;
 
 const ASK: Tag = Tag(0x5330);
 const ANSWER: Tag = Tag(0x5331);

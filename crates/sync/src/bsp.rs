@@ -11,8 +11,8 @@
 use stepwell_fabric::{Fabric, Result, Tag};
 
 use crate::all_reduce::{AllReduce, Member};
-use crate::descent::{Optimizer, Share};
 use crate::number::Number;
+use crate::optimizers::{Optimizer, Share};
 use crate::options::Options;
 use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
 

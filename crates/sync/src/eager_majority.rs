@@ -21,11 +21,11 @@ use stepwell_base::random::Stream;
 use stepwell_fabric::{Error, Fabric, Malformed, Result, Tag};
 
 use crate::all_reduce::{AllReduce, Member, Reduced};
-use crate::descent::{Optimizer, Share};
+use crate::hazard_rules::Rule;
 use crate::number::Number;
+use crate::optimizers::{Optimizer, Share};
 use crate::options::Options;
 use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
-use crate::rules::Rule;
 
 const TAGS: [Tag; 2] = [Tag(0x5320), Tag(0x5321)];
 const GO: Tag = Tag(0x5322);

@@ -7,9 +7,9 @@ use stepwell_fabric::Fabric;
 
 use crate::ad_psgd::AdPsgd;
 use crate::bsp::Bsp;
-use crate::descent::Optimizer;
 use crate::eager_majority::EagerMajority;
 use crate::number::Number;
+use crate::optimizers::Optimizer;
 use crate::options::{Options, OptionsError};
 use crate::protocol::{OpenEnded, Protocol};
 use crate::rna::Rna;

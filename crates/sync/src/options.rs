@@ -1,9 +1,9 @@
 //! Options of a protocol.
 
-use crate::descent::{Descent, Optimizer, Rate};
 use crate::group::Groups;
+use crate::hazard_rules::Rules;
 use crate::number::Number;
-use crate::rules::Rules;
+use crate::optimizers::{Descent, Optimizer, Rate};
 
 /// How several gradients of a rank in one sum count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

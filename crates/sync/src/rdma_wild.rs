@@ -17,11 +17,11 @@
 
 use stepwell_fabric::{Fabric, Result};
 
-use crate::descent::{Optimizer, Share};
+use crate::hazard_rules::Rule;
 use crate::number::Number;
+use crate::optimizers::{Optimizer, Share};
 use crate::options::Options;
 use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
-use crate::rules::Rule;
 use crate::windows::{GradientTable, Opening};
 
 /// Algorithm 1.

@@ -9,8 +9,8 @@
 
 use stepwell_fabric::{Fabric, Result};
 
-use crate::descent::{Optimizer, Share};
 use crate::number::Number;
+use crate::optimizers::{Optimizer, Share};
 use crate::options::Options;
 use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
 use crate::windows::{GradientTable, Opening};

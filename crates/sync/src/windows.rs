@@ -15,9 +15,9 @@ use stepwell_fabric::collective::{Barrier, Collective};
 use stepwell_fabric::{Fabric, Result, Tag, WindowNumber};
 use stepwell_nn::tree_sum;
 
+use crate::hazard_rules::{Rule, Rules};
 use crate::number::Number;
 use crate::protocol::Work;
-use crate::rules::{Rule, Rules};
 
 /// No rank puts before all windows are open.
 const OPEN: Tag = Tag(0x5310);

@@ -9,10 +9,10 @@
 
 use stepwell_fabric::{Fabric, Result};
 
+use crate::hazard_rules::Rule;
 use crate::number::Number;
 use crate::options::Options;
 use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
-use crate::rules::Rule;
 use crate::windows::{ModelWindow, Opening};
 
 /// The gradients of one update by the server.

@@ -16,7 +16,7 @@
 //!   the receiver does nothing for it ([the
 //!   reasons](../../../../docs/decisions/0022-one-sided-puts.md)). Opening, order, waking and
 //!   closing: `puts`; memory: `rma`. With the first window, ranks find out whether MPI can do that
-//!   (`trial`). If it cannot, if a machine has no room for a window (`room`), and with
+//!   (`put_trial`). If it cannot, if a machine has no room for a window (`window_room`), and with
 //!   [`Puts::Messages`], puts are sent as parcels.
 //! - **Order.** All parcels have one tag on a separate communicator, where MPI keeps the order of a
 //!   pair. Each receiver takes the messages of a sender one after another. A put is complete before
@@ -54,18 +54,18 @@
 
 pub mod alltoallv;
 mod guard;
+mod last_heard;
 pub mod launcher;
-mod peer;
+mod mpi_thread;
+mod put_trial;
 mod puts;
 #[expect(unsafe_code, reason = "MPI works on memory while others do other things")]
 mod raw;
 #[expect(unsafe_code, reason = "other processes write into windows")]
 mod rma;
-mod room;
 mod shared;
-mod talker;
-mod trial;
-mod watch;
+mod traffic;
+mod window_room;
 mod wire;
 
 use std::sync::mpsc::sync_channel;
@@ -104,11 +104,11 @@ pub fn join(options: Options) -> Result<Option<Fabric>> {
         return Err(broken(format!("{options:?} are not valid")));
     }
     let (ready, outcome) = sync_channel(1);
-    let talk = move || talker::run(options, &ready);
+    let talk = move || mpi_thread::run(options, &ready);
     let thread = std::thread::Builder::new().name("mpi".to_owned()).spawn(talk);
     thread.map_err(|error| broken(format!("cannot start a thread for MPI: {error}")))?;
     let gone = |_| Err(broken("the thread for MPI is gone".to_owned()));
-    let talker::Joined { rank, size, inbox, shared } = outcome.recv().unwrap_or_else(gone)?;
+    let mpi_thread::Joined { rank, size, inbox, shared } = outcome.recv().unwrap_or_else(gone)?;
     let carrier = Mpi { own: rank, inbox: Arc::clone(&inbox), shared };
     Ok(Some(Fabric::new(rank, size, inbox, Arc::new(carrier))))
 }

@@ -10,7 +10,7 @@
 //!   rank 0 starts it when all have opened theirs, and in one order. Until then, this rank's puts
 //!   into a window that it has opened wait, as does all that it sends after them: no rank puts
 //!   before all have opened theirs. With the first window, ranks try whether they reach each other
-//!   (`trial`), so that ranks without windows ask nothing of MPI. If they do not, or if MPI lacks
+//!   (`put_trial`), so that ranks without windows ask nothing of MPI. If they do not, or if MPI lacks
 //!   memory for it on any rank, puts are sent as parcels.
 //! - **Putting.** Into MPI's memory, with a wait until it is there: so it is visible before later
 //!   puts and messages. A put beyond the window is sent as a parcel, and its receiver reports the
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 use super::raw::{Fault, Lane, Port, Result, Sending};
 use super::rma::Window;
 use super::shared::Puts as Way;
-use super::{trial, wire};
+use super::{put_trial, wire};
 use crate::carrier::WindowNumber;
 use crate::inbox::Inbox;
 
@@ -138,7 +138,7 @@ impl Puts {
         inbox: &Inbox,
         window: WindowNumber,
     ) -> Result<()> {
-        if !std::mem::replace(&mut self.is_tried, true) && !trial::holds(port)? {
+        if !std::mem::replace(&mut self.is_tried, true) && !put_trial::holds(port)? {
             self.size = 0;
             self.waiting.clear();
         }

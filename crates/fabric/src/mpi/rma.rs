@@ -26,7 +26,7 @@ use ::mpi::ffi;
 use ::mpi::traits::AsRaw;
 
 use super::raw::{Fault, Port, Result, check};
-use super::room;
+use super::window_room;
 
 const WORD: usize = size_of::<u64>();
 /// Bytes passed to MPI at once: it counts in 31 bits.
@@ -80,7 +80,7 @@ impl Window {
         ready: impl FnOnce(Bytes),
     ) -> Result<Option<Self>> {
         let size = port.size();
-        if !room::is_there(port, (size * WORD + bytes) as u64)? {
+        if !window_room::is_there(port, (size * WORD + bytes) as u64)? {
             return Ok(None);
         }
         let made = allocate(port, size + bytes.div_ceil(WORD)).ok();

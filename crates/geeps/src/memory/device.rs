@@ -18,8 +18,8 @@ use stepwell_device::{Arg, Buffer, Device, Error as DeviceError, Event, Pinned, 
 
 use super::{Moved, host};
 use crate::Result;
+use crate::hazard_rules::{Rule, Rules};
 use crate::layout::{Chosen, Index};
-use crate::rules::{Rule, Rules};
 
 /// The most pieces of staging memory of a size.
 pub(crate) const STAGED_MAX: usize = 4;

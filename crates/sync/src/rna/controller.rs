@@ -4,9 +4,9 @@ use stepwell_base::random::Stream;
 use stepwell_fabric::{Fabric, Result};
 
 use super::messages::{GO, PROBE, READY, number, send_numbers};
+use crate::hazard_rules::{Rule, Rules};
 use crate::options::Options;
 use crate::protocol::Work;
-use crate::rules::{Rule, Rules};
 
 #[derive(Debug)]
 pub(crate) struct Controller {

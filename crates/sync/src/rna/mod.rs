@@ -39,11 +39,11 @@ use self::local::Waiting;
 use self::messages::{GO, PROBE, PULL, PUSH, READY, REDUCE, SERVER, SPREAD, number, send_numbers};
 use self::server::Server;
 use crate::all_reduce::{AllReduce, Member, slice_message, slice_of};
-use crate::descent::{Optimizer, Share};
+use crate::hazard_rules::Rule;
 use crate::number::Number;
+use crate::optimizers::{Optimizer, Share};
 use crate::options::Options;
 use crate::protocol::{Counts, OpenEnded, Protocol, Work, replace};
-use crate::rules::Rule;
 
 #[derive(Debug)]
 pub(crate) struct Rna<T> {

@@ -42,11 +42,11 @@ pub use self::store::{MemoryRows, OwnedRows};
 
 use self::owner::Owner;
 use self::puller::Puller;
+use crate::hazard_rules::Rules;
 use crate::kind::Kind;
 use crate::number::Number;
 use crate::options::OptionsError;
 use crate::protocol::{Counts, Protocol, Work};
-use crate::rules::Rules;
 
 /// A rank's rows.
 pub struct RankRows<T> {

@@ -9,9 +9,9 @@ use stepwell_fabric::{Error, Fabric, Malformed, Message, Result};
 
 use super::message::{ASK, ROWS, Said, answer};
 use super::store::OwnedRows;
+use crate::hazard_rules::{Rule, Rules};
 use crate::number::Number;
 use crate::protocol::{Counts, Work};
-use crate::rules::{Rule, Rules};
 
 /// Allowed staleness of the rows that a rank reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

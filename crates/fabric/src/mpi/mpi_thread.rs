@@ -10,13 +10,13 @@ use ::mpi::Threading;
 use stepwell_base::clock::{Clock, SystemClock};
 
 use super::guard::Guard;
-use super::peer::{self, Peer};
+use super::last_heard::{Life, Silent, Watch};
 use super::puts::{Goes, Puts};
 use super::raw::{Fault, Lane, Port, Sending};
 use super::shared::{
     EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, Phase, SPIN, SPIN_UNDER_WAY, Shared, broken,
 };
-use super::watch::{Life, Silent, Watch};
+use super::traffic::{self, Peer};
 use super::wire::{self, Came};
 use crate::carrier::{Parcel, WindowNumber};
 use crate::inbox::Inbox;
@@ -320,7 +320,7 @@ impl Talker {
                 let (lane, count) = (arrival.lane, arrival.count);
                 let into = match lane {
                     Lane::Beats | Lane::Windows => Vec::new(),
-                    Lane::Parcels if peer.begun.is_empty() => peer::memory(&self.inbox, count),
+                    Lane::Parcels if peer.begun.is_empty() => traffic::memory(&self.inbox, count),
                     Lane::Parcels => std::mem::take(&mut peer.begun),
                 };
                 let receiving = self.port.receive(arrival, into)?;
