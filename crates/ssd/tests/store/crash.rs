@@ -18,9 +18,11 @@ use crate::common::{Oracle, assert_holds, options, put, reopen};
 use crate::harness::{Told, in_threads, shared};
 
 /// Number of steps of a run.
-const STEPS: u32 = 70;
+const STEPS: u32 = 50;
 /// Number of random survivals of each cut.
-const TORN: u64 = 4;
+fn torn() -> u64 {
+    if std::env::var_os("STEPWELL_LONG").is_some() { 6 } else { 2 }
+}
 
 /// A run to cut: directories, options and seed.
 #[derive(Clone)]
@@ -50,7 +52,7 @@ impl Plan {
         // The last failure may be the removal of an unnamed file, which is no error.
         let _ = actor.run(STEPS);
         let created = actor.store.is_some() || actor.history.len() > 0;
-        let torn = (0..TORN).map(|n| Survival::Torn(self.seed << 32 | cut_after << 8 | n));
+        let torn = (0..torn()).map(|n| Survival::Torn(self.seed << 32 | cut_after << 8 | n));
         let mut survived = 0;
         for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {
             let _told = Told(format!("seed {}, cut after {cut_after}, {survival:?}", self.seed));

@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
     fn go(&mut self) {
         self.create();
         let mut dice = Stream::from_state(8);
-        for round in 0..16 {
+        for round in 0..11 {
             // In pieces, so that a part may be put before a failure.
             for piece in keys(&mut dice, 70).chunks(30) {
                 let rows: Vec<(u64, u32)> = piece.iter().map(|key| (*key, round)).collect();

@@ -13,7 +13,9 @@ use crate::checkpoint::judge::{go_on, judge};
 use crate::checkpoint::life::{ALONE, Ledger, Ranks, SEVERAL, live, script};
 
 /// Number of random survivals per cut.
-const TORN: u64 = 4;
+fn torn() -> u64 {
+    if std::env::var_os("STEPWELL_LONG").is_some() { 6 } else { 2 }
+}
 
 fn cutting(world: &MemDisk, cut_after: Option<u64>) -> FaultyDisk {
     FaultyDisk::new(Arc::new(world.clone()), Faults { cut_after, ..Faults::default() })
@@ -24,7 +26,7 @@ fn cut(cut_after: u64, ranks: Ranks) -> u64 {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     // Failing to remove an old checkpoint doesn't end the run.
     let _ = script(&cutting(&world, Some(cut_after)), ranks, &mut ledger);
-    let torn = (0..TORN).map(|n| Survival::Torn(cut_after << 8 | n));
+    let torn = (0..torn()).map(|n| Survival::Torn(cut_after << 8 | n));
     let mut survived = 0;
     for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {
         let _told = Told(format!("{ranks:?} cut after {cut_after}, {survival:?}, {ledger:?}"));
@@ -62,7 +64,7 @@ fn cut_everywhere(ranks: Ranks) {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     let whole = cutting(&world, None);
     script(&whole, ranks, &mut ledger).unwrap();
-    assert_eq!((&ledger.kept[..], &ledger.aside[..]), (&[3, 4][..], &[5, 6][..]));
+    assert_eq!((&ledger.kept[..], &ledger.aside[..]), (&[2, 3][..], &[4, 5][..]));
     let found = judge(&world.crash(Survival::SyncedAlone), &ledger);
     assert_eq!(found, ledger.kept);
     let cuts: Vec<u64> = (0..whole.mutations()).collect();
@@ -71,7 +73,7 @@ fn cut_everywhere(ranks: Ranks) {
         survived.fetch_add(cut(*cut_after, ranks), Ordering::Relaxed);
     });
     let (cuts, survived) = (cuts.len(), survived.into_inner());
-    assert!(cuts > 300 && survived > 3_000, "{survived} crashes survived of {cuts} cuts");
+    assert!(cuts > 300 && survived > 5 * cuts as u64, "{survived} crashes survived of {cuts} cuts");
 }
 
 #[test]

@@ -25,10 +25,9 @@ use stepwell_ssd::{Compaction, KeyShardSet, Store, StoreOptions, Verify};
 pub(crate) const SAVED: &str = "/run/saved";
 /// Number of checkpoints kept.
 pub(crate) const KEEP: usize = 2;
-/// Number of steps of the first run.
-const FIRST: u64 = 4;
-/// Number of steps of each later run.
-const LATER: u64 = 2;
+/// Number of steps of each process of a script: the first, the resumed and the last one drop
+/// checkpoints.
+const STEPS: [u64; 4] = [KEEP as u64 + 1, 2, 1, 2];
 /// Keys are below this.
 const KEYS: u64 = 60;
 /// Number of rows that a step puts.
@@ -60,10 +59,10 @@ pub(crate) const SEVERAL: Ranks = [2, 3, 1, 2];
 
 /// A run that writes, is resumed, is set aside, and is written again from its first step.
 pub(crate) fn script(world: &dyn Disk, ranks: Ranks, ledger: &mut Ledger) -> Result<()> {
-    live(world, Placement::Fresh, (ranks[0], FIRST), ledger)?;
-    live(world, Placement::Resume, (ranks[1], LATER), ledger)?;
-    live(world, Placement::SetAside, (ranks[2], LATER), ledger)?;
-    live(world, Placement::ResumeOrStart, (ranks[3], LATER), ledger)
+    let placements =
+        [Placement::Fresh, Placement::Resume, Placement::SetAside, Placement::ResumeOrStart];
+    let processes = placements.into_iter().zip(ranks.into_iter().zip(STEPS));
+    processes.into_iter().try_for_each(|(placement, of)| live(world, placement, of, ledger))
 }
 
 /// One rank of a process.
