@@ -39,6 +39,9 @@ fn without_descriptors_idle_files_are_closed_and_the_last_word_names_the_limit()
         disk.link_into(&format!("file-{number}"), target.path()).unwrap();
     }
     disk.sync_directory().unwrap();
+    files.iter().for_each(|file| assert_eq!(file.len().unwrap(), 1));
+    assert_eq!(disk.entries().unwrap().len(), 201);
+    files.iter().for_each(|file| assert_eq!(file.len().unwrap(), 1));
     assert_eq!(disk.list().unwrap().len(), 200);
     assert!(disk.lock("lock").unwrap().is_some());
     drop(disk.queue(QueueOptions { depth: 8, read_bytes: 1 << 16 }).unwrap());

@@ -23,6 +23,8 @@ pub(super) fn run(disk: &dyn Disk) {
     many_are_written_and_synced(disk);
     a_removed_file_is_kept_by_who_holds_it(disk);
     a_renamed_file_is_kept_by_who_holds_it(disk);
+    a_file_in_a_renamed_directory_is_kept_by_who_holds_it(disk);
+    a_file_in_a_removed_tree_is_kept_by_who_holds_it(disk);
     a_file_with_two_names_is_kept(disk);
     what_fails_changes_nothing(disk);
     a_queue_reads_many(disk);
@@ -148,6 +150,61 @@ fn a_renamed_file_is_kept_by_who_holds_it(disk: &dyn Disk) {
     holds_still(&moved, b"wrote");
     holds_still(&replaced, b"other");
     disk.remove("a").unwrap();
+    remove(disk);
+}
+
+/// Files in a directory and in one below it, made and opened.
+fn in_directories(disk: &dyn Disk) -> Vec<Arc<dyn File>> {
+    let path = disk.path().join("tree");
+    let directories = [&path, &path.join("below")].map(|path| disk.create_directory(path).unwrap());
+    let made = directories.iter().map(|directory| filled(&**directory, "a", b"inside"));
+    let mut held: Vec<_> = made.collect();
+    held.extend(directories.iter().map(|directory| directory.open("a").unwrap()));
+    held
+}
+
+fn hold_inside(files: &[Arc<dyn File>], others: &[Arc<dyn File>]) {
+    use_others(others);
+    for file in files {
+        let mut bytes = [0; 6];
+        file.read_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"inside");
+    }
+}
+
+fn a_file_in_a_renamed_directory_is_kept_by_who_holds_it(disk: &dyn Disk) {
+    let others = many(disk);
+    let held = in_directories(disk);
+    use_others(&others);
+    disk.rename("tree", "renamed").unwrap();
+    hold_inside(&held, &others);
+    assert_eq!(disk.rename("none", "other").unwrap_err().kind(), ErrorKind::NotFound);
+    disk.rename("renamed", "set/aside").unwrap();
+    hold_inside(&held, &others);
+    // Names below follow, too: a later removal finds the files.
+    let aside = disk.directory(&disk.path().join("set/aside")).unwrap();
+    aside.remove("a").unwrap();
+    hold_inside(&held, &others);
+    disk.remove_tree(&disk.path().join("set")).unwrap();
+    hold_inside(&held, &others);
+    remove(disk);
+}
+
+fn a_file_in_a_removed_tree_is_kept_by_who_holds_it(disk: &dyn Disk) {
+    let others = many(disk);
+    let held = in_directories(disk);
+    use_others(&others);
+    disk.remove_tree(&disk.path().join("tree")).unwrap();
+    // Later files of the same names are not what they hold.
+    let later = in_directories(disk);
+    later.iter().for_each(|file| file.write_at(0, b"second").unwrap_or_default());
+    hold_inside(&held, &others);
+    drop(later);
+    disk.remove_tree(&disk.path().join("tree")).unwrap();
+    assert_eq!(
+        disk.remove_tree(&disk.path().join("tree")).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     remove(disk);
 }
 

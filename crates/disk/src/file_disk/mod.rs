@@ -174,7 +174,7 @@ impl Disk for FileDisk {
     }
 
     fn remove_tree(&self, path: &Path) -> Result<()> {
-        named(Operation::Remove, path, fs::remove_dir_all(path))
+        named(Operation::Remove, path, self.open_files.remove_tree(path))
     }
 
     fn identity(&self, path: &Path) -> Result<Identity> {
@@ -244,8 +244,9 @@ impl Disk for FileDisk {
     }
 
     fn entries(&self) -> Result<Vec<(String, EntryKind)>> {
+        let read = self.open_files.with_relief(|| fs::read_dir(&self.path));
         let mut found = Vec::new();
-        for entry in named(Operation::List, &self.path, fs::read_dir(&self.path))? {
+        for entry in named(Operation::List, &self.path, read)? {
             let entry = named(Operation::List, &self.path, entry)?;
             let kind = match entry.file_type() {
                 Ok(kind) if kind.is_file() => EntryKind::File,

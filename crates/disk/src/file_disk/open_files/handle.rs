@@ -91,9 +91,19 @@ impl Handle {
         }
     }
 
+    /// Whether its current name refers to its file.
+    pub(super) fn has_name(&self) -> bool {
+        Identity::at(self.name(&self.lock())) == Some(self.identity)
+    }
+
+    /// The current name of its file.
+    pub(super) fn name<'a>(&'a self, state: &'a State) -> &'a Path {
+        state.renamed.as_deref().unwrap_or(&self.path)
+    }
+
     /// Reopens the file, if its name still refers to it.
     pub(super) fn open(&self, state: &State) -> io::Result<fs::File> {
-        let path = state.renamed.as_deref().unwrap_or(&self.path);
+        let path = self.name(state);
         // Checked first: opening a pipe would wait for its other end.
         self.check(fs::metadata(path))?;
         let file = OpenOptions::new().read(true).write(self.mode.writable).open(path)?;
@@ -107,7 +117,7 @@ impl Handle {
     /// Whether `path`, which refers to its file, is the name it was opened under or renamed to.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         let state = self.lock();
-        let own = state.renamed.as_deref().unwrap_or(&self.path);
+        let own = self.name(&state);
         // Another name of the same file does not count; another spelling of its name does.
         let directory = |path: &Path| Identity::at(path.parent().unwrap_or(path));
         own == path || (own.file_name() == path.file_name() && directory(own) == directory(path))

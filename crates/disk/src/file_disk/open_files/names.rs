@@ -1,14 +1,33 @@
 //! Removing and changing names while their files are held.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use super::OpenFiles;
 use super::handle::{Handle, Identity};
 use crate::mutex::lock;
+
+/// Renames a file, or a directory with the files below it.
+fn rename_with(below: &[Below], from: &Path, to: &Path) -> io::Result<()> {
+    // Until it has its new name, no file is reopened.
+    let states: Vec<_> = below.iter().map(|below| below.handle.lock()).collect();
+    fs::rename(from, to)?;
+    for (mut state, below) in states.into_iter().zip(below) {
+        state.renamed = Some(to.join(&below.path).into());
+    }
+    Ok(())
+}
+
+/// The handle of a file below a directory.
+struct Below {
+    handle: Arc<Handle>,
+    /// The file's path from the directory.
+    path: PathBuf,
+}
 
 impl OpenFiles {
     /// Removes a name; handles of its file stay usable.
@@ -18,7 +37,29 @@ impl OpenFiles {
         fs::remove_file(path).inspect_err(|_| self.let_all_go(&kept))
     }
 
-    /// Renames a file. Its handles follow the new name; handles of a replaced file stay usable.
+    /// Removes a directory with its contents; handles of files there stay usable.
+    pub(in crate::file_disk) fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        let _names = self.0.names.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = Vec::new();
+        for Below { handle, .. } in self.below(path) {
+            if !handle.has_name() {
+                continue;
+            }
+            if let Err(error) = self.keep(&handle) {
+                self.let_all_go(&kept);
+                return Err(error);
+            }
+            kept.push(handle);
+        }
+        self.with_relief(|| fs::remove_dir_all(path)).inspect_err(|_| {
+            // A part may be gone.
+            kept.retain(|handle| handle.has_name());
+            self.let_all_go(&kept);
+        })
+    }
+
+    /// Renames a file or directory. Handles of the file, or of files below the directory, follow
+    /// the new name; handles of a replaced file stay usable.
     pub(in crate::file_disk) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _names = self.0.names.write().unwrap_or_else(PoisonError::into_inner);
         if Identity::at(from).is_some_and(|file| Identity::at(to) == Some(file)) {
@@ -27,13 +68,38 @@ impl OpenFiles {
         }
         let moved = self.keep_all(from)?;
         let replaced = self.keep_all(to).inspect_err(|_| self.let_all_go(&moved))?;
-        let renamed = fs::rename(from, to);
+        let renamed = rename_with(&self.below(from), from, to);
         match &renamed {
             Ok(()) => moved.iter().for_each(|handle| handle.lock().renamed = Some(to.into())),
             Err(_) => self.let_all_go(&replaced),
         }
         self.let_all_go(&moved);
         renamed
+    }
+
+    /// Handles of files below a directory.
+    fn below(&self, directory: &Path) -> Vec<Below> {
+        let is_directory = fs::symlink_metadata(directory).is_ok_and(|about| about.is_dir());
+        let Some(root) = fs::canonicalize(directory).ok().filter(|_| is_directory) else {
+            return Vec::new();
+        };
+        // Directories may be spelled in several ways.
+        let from_root = |path: &Path| {
+            let path = fs::canonicalize(path).ok()?;
+            path.strip_prefix(&root).ok().map(Path::to_owned)
+        };
+        let mut directories = BTreeMap::new();
+        let handles: Vec<_> = lock(&self.0.living).handles.values().map(Arc::clone).collect();
+        let below = |handle: Arc<Handle>| {
+            let name = handle.name(&handle.lock()).to_owned();
+            let parent = name.parent()?;
+            if !directories.contains_key(parent) {
+                directories.insert(parent.to_owned(), from_root(parent));
+            }
+            let path = directories.get(parent)?.as_ref()?.join(name.file_name()?);
+            Some(Below { handle, path })
+        };
+        handles.into_iter().filter_map(below).collect()
     }
 
     /// Keeps open the handles that were opened under this name or renamed to it.
