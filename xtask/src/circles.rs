@@ -96,7 +96,7 @@ fn faults_of(name: &str, imports: &[Import], known: &BTreeSet<Edge>) -> Faults {
         if shared < from.len().min(to.len()) {
             let edge = (full(&from[..=shared]), full(&to[..=shared]));
             families.entry(&from[..shared]).or_default().entry(edge).or_default().push(import);
-        } else if shared == to.len() && !(import.error && to.is_empty()) {
+        } else if shared < from.len() && !(import.error && to.is_empty()) {
             let child = &from[..=shared];
             let back = imports_of.get(&to[..]).into_iter().flatten();
             if let Some(back) = back.copied().find(|back| back.to.starts_with(child)) {
@@ -224,10 +224,14 @@ mod tests {
     #[test]
     fn an_import_by_way_of_the_root_is_a_fault_and_ends_where_its_item_is() {
         let modules = [
-            ("", "mod a; mod b; mod d; pub use b::{low::B, Error}; pub fn of_root() {}"),
+            (
+                "",
+                "mod a; mod b; mod d; mod e; pub use e::E; pub use b::{low::B, Error}; pub fn of_root() {}",
+            ),
             ("a", "use crate::{B, Error, b::Twice}; fn f() { crate::of_root(); }"),
             ("b", "mod low; pub(crate) use low::Twice; enum Error {}"),
             ("b::low", "use crate::d::D; struct B; type Twice = (B, B);"),
+            ("e", "struct E; fn f(e: crate::E) {}"),
             ("d", "struct D; fn f<'a>(b: &'a mut crate::B, c: char) { c == '\"'; crate::B }"),
         ];
         let by_root = |from| format!("c::{from} -> c: import `crate::B` from c::b::low, ");
@@ -235,7 +239,8 @@ mod tests {
         assert!(faults[0].starts_with(&by_root("a")), "{faults:?}");
         assert!(faults[1].starts_with(&by_root("d")), "{faults:?}");
         assert!(faults[2].starts_with("c::d -> c::b: closes a circle"), "{faults:?}");
-        assert_eq!(faults.len(), 3);
+        assert_eq!(faults[3], "c::e -> c: import `crate::E` from c::e, which defines it");
+        assert_eq!(faults.len(), 4);
     }
 
     #[test]
