@@ -224,10 +224,7 @@ mod tests {
     #[test]
     fn an_import_by_way_of_the_root_is_a_fault_and_ends_where_its_item_is() {
         let modules = [
-            (
-                "",
-                "mod a; mod b; mod d; mod e; pub use e::E; pub use b::{low::B, Error}; pub fn of_root() {}",
-            ),
+            ("", "mod a; mod b; mod d; mod e; pub use {b::{low::B, Error}, e::E}; fn of_root() {}"),
             ("a", "use crate::{B, Error, b::Twice}; fn f() { crate::of_root(); }"),
             ("b", "mod low; pub(crate) use low::Twice; enum Error {}"),
             ("b::low", "use crate::d::D; struct B; type Twice = (B, B);"),

@@ -10,8 +10,8 @@
 //!   rank 0 starts it when all have opened theirs, and in one order. Until then, this rank's puts
 //!   into a window that it has opened wait, as does all that it sends after them: no rank puts
 //!   before all have opened theirs. With the first window, ranks try whether they reach each other
-//!   (`put_trial`), so that ranks without windows ask nothing of MPI. If they do not, or if MPI lacks
-//!   memory for it on any rank, puts are sent as parcels.
+//!   (`put_trial`), so that ranks without windows ask nothing of MPI. If they do not, or if MPI
+//!   lacks memory for it on any rank, puts are sent as parcels.
 //! - **Putting.** Into MPI's memory, with a wait until it is there: so it is visible before later
 //!   puts and messages. A put beyond the window is sent as a parcel, and its receiver reports the
 //!   error.
