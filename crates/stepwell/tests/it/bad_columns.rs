@@ -154,11 +154,11 @@ fn settings_beside_columns() {
     found.row(
         &shop,
         &["synth", "--out", "rows.csv", "--examples", "9"],
-        1,
+        2,
         &["rows.csv", "--force"],
     );
-    found.row(&shop, &["inspect", "run.toml"], 1, &["run.toml", "is not a directory"]);
-    found.row(&shop, &["export", "nowhere", "--to", "out"], 1, &["nowhere", "does not exist"]);
+    found.row(&shop, &["inspect", "run.toml"], 2, &["run.toml", "is not a directory"]);
+    found.row(&shop, &["export", "nowhere", "--to", "out"], 2, &["nowhere", "does not exist"]);
     // A note, not an error.
     let args = ["train", "run.toml", "--data", "rows.csv", "--preset", "adult"];
     let said = String::from_utf8(shop.run(&args).stderr).unwrap();
@@ -206,7 +206,7 @@ fn models_of_other_columns() {
     write("bad.csv", &format!("{HEAD}{GOOD}1,x,u,i,a\n"));
     write("short.csv", &format!("{HEAD}1,2,u\n"));
     let mut says = |command: &str, args: &[&str], says: &[&str]| {
-        let other = ["data.labels=false", "columns.2.transform=log1p", "nix"];
+        let other = ["data.labels=false", "columns.2.transform=log1p", "nix", "nowhere.csv"];
         let status = if other.iter().any(|of| args.contains(of)) { 2 } else { 1 };
         let args = [&[command, "saved", "--quiet", "--data"], args].concat();
         found.row(&shop, &args, status, says);

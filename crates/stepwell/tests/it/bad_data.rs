@@ -31,9 +31,10 @@ fn both(found: &mut Found, shop: &Workshop, name: &str, bytes: &[u8], says: &[&s
 
 fn named(found: &mut Found, shop: &Workshop, name: &str, says: &[&str]) {
     let says = [&[name], says].concat();
+    let of_usage = ["no column", "does not exist", "matches no file"];
     let status = match name {
         name if name.ends_with(".packed") => 3,
-        _ if says.iter().any(|part| part.contains("no column")) => 2,
+        _ if of_usage.iter().any(|of| says.iter().any(|part| part.contains(of))) => 2,
         _ => 1,
     };
     found.row(shop, &["train", "run.toml", "--data", name], status, &says);
@@ -225,7 +226,8 @@ fn what_is_no_text() {
     for (name, says) in others {
         named(&mut found, &shop, name, says);
         let of_schema = if name.contains('*') { &["does not exist"][..] } else { says };
-        found.row(&shop, &["schema", name], 1, &[&[name], of_schema].concat());
+        let status = if name.starts_with("no") { 2 } else { 1 };
+        found.row(&shop, &["schema", name], status, &[&[name], of_schema].concat());
     }
     found.finish(45);
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::common::{SMALL, TINY, Workshop};
+use crate::common::{SMALL, TINY, Workshop, lines_beside_notes};
 
 fn line(label: &str, first: &str, ids: usize) -> String {
     let dense = ["1"; 12].join("\t");
@@ -184,7 +184,7 @@ fn a_directory_without_permission_is_named() {
     };
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    assert_eq!(lines_beside_notes(&error), 1, "{error}");
     assert!(error.contains("locked/saved") && error.contains("ermission"), "{error}");
 }
 
@@ -207,7 +207,7 @@ fn a_full_disk_ends_the_run_with_its_name() {
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    assert_eq!(lines_beside_notes(&error), 1, "{error}");
     assert!(error.contains("rows") && error.contains("(ulimit -f)"), "{error}");
 }
 
@@ -235,7 +235,7 @@ fn a_run_that_its_process_may_not_hold_is_refused_with_the_numbers() {
                 // Never a signal, as from an allocation that fails and aborts.
                 Some(1 | 2) => {
                     refused += 1;
-                    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+                    assert_eq!(lines_beside_notes(&error), 1, "{error}");
                     assert!(error.contains(&format!("(ulimit {kind}): raise it")), "{error}");
                     assert!(error.contains("threads needs up to"), "{error}");
                 }

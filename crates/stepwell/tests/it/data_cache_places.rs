@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use crate::common::{SMALL, Workshop};
+use crate::common::{SMALL, Workshop, lines_beside_notes};
 
 fn args<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["train", "--data", data, "--data.cache", "all.cache"], &SMALL[..], more].concat()
@@ -16,7 +16,7 @@ fn refused(shop: &Workshop, data: &str, more: &[&str], kept: &[&str]) -> String 
     let before = read();
     let error = shop.fails(&args(data, more));
     assert!(read() == before, "{error}: a file was changed");
-    assert_eq!(error.trim().lines().count(), 1, "{error}");
+    assert_eq!(lines_beside_notes(&error), 1, "{error}");
     error
 }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{TINY, Workshop, args, same};
+use crate::common::{TINY, Workshop, args, lines_beside_notes, same};
 use serde_json::Value;
 
 fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> Value {
@@ -31,7 +31,7 @@ fn fails_soon(command: &mut Command) -> String {
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap().trim_end().to_owned();
     assert!(!output.status.success(), "{command:?} succeeded");
-    assert_eq!(error.lines().count(), 1, "{command:?}: {error}");
+    assert_eq!(lines_beside_notes(&error), 1, "{command:?}: {error}");
     assert!(!error.contains("panicked"), "{command:?}: {error}");
     error
 }

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use crate::common::{SMALL, Workshop};
+use crate::common::{SMALL, Workshop, lines_beside_notes};
 
 /// Runs the program with a limit of open files; returns its whole output.
 fn run_with(shop: &Workshop, files: u64, args: &[&str]) -> String {
@@ -41,7 +41,7 @@ fn a_run_that_may_have_too_many_files_open_is_refused_before_it_begins() {
                 error.contains(&limit(files)) && error.contains(mend),
                 "{ranks} ranks: {error}"
             );
-            assert_eq!(error.trim().lines().count(), 1, "{error}");
+            assert_eq!(lines_beside_notes(&error), 1, "{error}");
         }
         // A plan may be for another machine.
         let planned = limited(14, "plan", ranks);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{SMALL, Workshop};
+use crate::common::{SMALL, Workshop, lines_beside_notes};
 
 /// Far more time than it takes in parallel with other tests, and far less than forever.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ fn refused(shop: &Workshop, args: &[&str], status: i32) -> String {
     let mut error = String::new();
     child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(status), "{args:?}: {error}");
-    assert_eq!(error.trim_end().lines().count(), 1, "{args:?}: {error}");
+    assert_eq!(lines_beside_notes(&error), 1, "{args:?}: {error}");
     error
 }
 

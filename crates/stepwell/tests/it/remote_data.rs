@@ -19,7 +19,7 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::Value;
 
 use self::server::{Fault, Server};
-use crate::common::{Workshop, same};
+use crate::common::{Workshop, lines_beside_notes, same};
 
 const SETTINGS: &str = r#"
 [data]
@@ -112,7 +112,7 @@ fn refused(shop: &Workshop, server: &Server, data: &str, more: &[&str]) -> Strin
     let output = run(shop, server, &[&["train", "run.toml", "--data", data], more].concat());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && !said.contains("panicked"), "{data}: {said}");
-    assert_eq!(said.trim_end().lines().count(), 1, "{data}: {said}");
+    assert_eq!(lines_beside_notes(&said), 1, "{data}: {said}");
     said
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::Workshop;
+use super::{Workshop, lines_beside_notes};
 
 /// Far more time than any of them takes in parallel with other tests.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ impl Found {
         if output.status.code() != Some(status) {
             wrong.push(format!("ends with {:?}", output.status.code()));
         }
-        let lines = said.trim_end().lines().count();
+        let lines = lines_beside_notes(&said);
         if !(said.starts_with("stepwell: ") && lines == 1) {
             wrong.push(format!("says {lines} lines"));
         }

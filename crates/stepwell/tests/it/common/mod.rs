@@ -101,6 +101,11 @@ impl Workshop {
     }
 }
 
+/// Number of lines on standard error other than notes.
+pub(crate) fn lines_beside_notes(error: &str) -> usize {
+    error.lines().filter(|line| !line.starts_with("stepwell: note: ")).count()
+}
+
 pub(crate) fn read_json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
