@@ -91,8 +91,8 @@ impl Inheritance {
         Ok(Self { groups, notes, was })
     }
 
-    /// Returns the dense part for the new model `trained`, filled from `checkpoint`, and a note on what
-    /// stays initial.
+    /// Returns the dense part for the new model `trained`, filled from `checkpoint`, and a note on
+    /// what stays initial.
     ///
     /// # Errors
     /// If the model's dense part cannot be read.
