@@ -6,7 +6,9 @@ use stepwell_engine::{Blocks, Borrowed, EmbeddingBags, Grouper, Guests, Lender, 
 use stepwell_settings::{Config, ExchangeKind};
 
 use crate::models::Model;
-use crate::pipeline::ASKS;
+
+/// Mini-batches that may wait for other ranks' requests: their messages never fill an inbox.
+pub(crate) const ASKS: usize = 8;
 
 /// Bytes of a rank's requests, answers and gradients.
 pub(crate) struct Exchange {

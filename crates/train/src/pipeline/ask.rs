@@ -27,10 +27,8 @@ use super::Counters;
 use super::lend::Lending;
 use super::word::Word;
 use crate::batch::{Item, Mark, MiniBatch, Shared};
+use crate::exchange::ASKS;
 use crate::{Error, Result, talk};
-
-/// Mini-batches that may wait for other ranks' requests: their messages never fill an inbox.
-pub(crate) const ASKS: usize = 8;
 
 pub(super) struct AskStage {
     fabric: Fabric,
@@ -97,8 +95,10 @@ impl AskStage {
     pub(super) fn new(
         fabric: Fabric,
         lending: Lending,
-        (timer, counters): (Option<Timer>, Arc<Counters>),
-        (input, output): (Receiver<Item>, Sender<Item>),
+        timer: Option<Timer>,
+        counters: Arc<Counters>,
+        input: Receiver<Item>,
+        output: Sender<Item>,
     ) -> Self {
         Self {
             fabric,

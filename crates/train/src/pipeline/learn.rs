@@ -14,8 +14,7 @@ pub(super) struct LearnStage {
 }
 
 impl LearnStage {
-    pub(super) fn new(learner: Learner, ends: (Receiver<Job>, Sender<Learned>)) -> Self {
-        let (input, output) = ends;
+    pub(super) fn new(learner: Learner, input: Receiver<Job>, output: Sender<Learned>) -> Self {
         Self { learner, input, output }
     }
 }

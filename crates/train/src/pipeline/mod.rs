@@ -42,7 +42,6 @@ use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
 };
 
-pub(crate) use self::ask::ASKS;
 use self::ask::{AskStage, Timer};
 use self::batch::BatchStage;
 use self::cut::{BatchEnds, Cut, cut};
@@ -214,22 +213,20 @@ fn wire(
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
     let (mut feed, mut ask) = (ends.feed, None);
-    if let Some(fabric) = fabric.clone() {
+    if let Some(fabric) = fabric {
         fabric.wakes(events);
         let (own, shared) = bounded(events, BATCHES_QUEUED);
         let lending = Lending::of(config, model, fabric.rank());
-        let ends = (shared, std::mem::replace(&mut feed, own));
+        let output = std::mem::replace(&mut feed, own);
         let timer = every.filter(|_| fabric.rank() == 0);
         let timer = timer.map(|seconds| Timer::new(Arc::clone(&rhythm.clock), seconds));
         let counters = Arc::clone(&parts.counters);
-        ask = Some(AskStage::new(fabric, lending, (timer, counters), ends));
+        ask = Some(AskStage::new(fabric, lending, timer, counters, shared, output));
     }
     let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: ends.spares };
     let recorder = reading.recorder;
     stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
-    if let Some(ask) = ask {
-        stages.push(Box::new(ask));
-    }
+    stages.extend(ask.map(|ask| Box::new(ask) as BoxedStage<Error>));
     stages.extend(moving);
     let (steps, learn) = steps(config, parts.mode, &parts.groups, rhythm)?;
     stages.extend(learn.map(|learn| Box::new(learn) as BoxedStage<Error>));
@@ -255,7 +252,7 @@ fn steps(
             let (jobs, to_learn) = bounded(&rhythm.events, 1);
             let (learned, results) = bounded(&rhythm.events, 1);
             let steps = OutOfStep::new(config, groups, *owner, &learner, agreement, jobs, results);
-            Ok((Box::new(steps), Some(LearnStage::new(*learner, (to_learn, learned)))))
+            Ok((Box::new(steps), Some(LearnStage::new(*learner, to_learn, learned))))
         }
     }
 }

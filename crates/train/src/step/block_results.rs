@@ -96,7 +96,7 @@ pub(super) struct BlockResults<'a> {
 
 impl BlockResults<'_> {
     /// The most bytes of a message, including `lanes` lanes of the gradients of `blocks`.
-    pub(super) fn bytes_max(blocks: Blocks, (lanes, labels): (usize, Labels), to: usize) -> usize {
+    pub(super) fn bytes_max(blocks: Blocks, lanes: usize, labels: Labels, to: usize) -> usize {
         let sections = sections(to) + blocks.subtrees().count();
         let sums = blocks.subtrees().count() * lanes * size_of::<f32>();
         // Logits, labels, weight, truth.
@@ -164,8 +164,10 @@ impl Scored {
     /// Names the rank whose message is invalid.
     pub(super) fn read<'a>(
         &mut self,
-        (messages, own_rank): (&'a [Message], usize),
-        (blocks, labels): (Blocks, Labels),
+        messages: &'a [Message],
+        own_rank: usize,
+        blocks: Blocks,
+        labels: Labels,
         lanes: Option<usize>,
     ) -> Result<Vec<(usize, &'a [f32])>> {
         self.logits.clear();
@@ -243,9 +245,11 @@ impl Scored {
 /// Appends to each rank's message its part of `count` lanes of the gradients of `dense`, which are
 /// all lanes or none, summed over each subtree of `blocks`.
 pub(super) fn put_dense(
-    (dense, pool): (&mut dyn DenseExecutor, &ThreadPool),
+    dense: &mut dyn DenseExecutor,
+    pool: &ThreadPool,
     messages: &mut [Message],
-    (blocks, count): (Blocks, usize),
+    blocks: Blocks,
+    count: usize,
 ) -> Result<()> {
     let ranks = messages.len();
     let gradients = dense.gradients()?;

@@ -27,7 +27,8 @@ impl Early {
         &mut self,
         fabric: &Fabric,
         embeddings: &EmbeddingBags,
-        (held, next): (WorkingRows<'_>, Option<&mut MiniBatch>),
+        held: WorkingRows<'_>,
+        next: Option<&mut MiniBatch>,
         groups: &[Arc<Group>],
     ) -> Result<()> {
         let message = |bytes| fabric.message_of(bytes);

@@ -136,7 +136,7 @@ impl InStep {
                     return Ok(Progress::Blocked);
                 };
                 let results = std::mem::take(results);
-                pool.install(|| self.update((&results, &summed), mini, groups))?;
+                pool.install(|| self.update(&results, &summed, mini, groups))?;
                 return Ok(self.end(results.into_iter().chain(summed)));
             }
         };
@@ -163,7 +163,7 @@ impl InStep {
         let mut messages = own.messages(|rank| embeddings.answer_bytes(&rows, rank));
         embeddings.answer(&rows, &mut messages);
         let answers = AllToAll::start(&own.fabric, talk::ANSWER, messages)?;
-        early.send(&own.fabric, embeddings, (rows, next), groups)?;
+        early.send(&own.fabric, embeddings, rows, next, groups)?;
         Ok(answers)
     }
 
@@ -199,8 +199,8 @@ impl InStep {
         let Self { model, own: OwnBlocks { fabric, .. }, early, scored, .. } = self;
         let own = lanes_of(model.dense.parameter_count(), (fabric.rank(), fabric.size()));
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
-        let blocks = (mini.cargo.blocks.of_all(), model.model.label_lanes());
-        let subtrees = scored.read((results, fabric.rank()), blocks, lanes)?;
+        let (blocks, labels) = (mini.cargo.blocks.of_all(), model.model.label_lanes());
+        let subtrees = scored.read(results, fabric.rank(), blocks, labels, lanes)?;
         early.receive(fabric, &scored.ahead)?;
         if lanes.is_none() {
             return Ok(None);
@@ -213,7 +213,8 @@ impl InStep {
     /// Updates this rank's rows and the dense part by all ranks' messages.
     fn update(
         &mut self,
-        (results, summed): (&[Message], &[Message]),
+        results: &[Message],
+        summed: &[Message],
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<()> {

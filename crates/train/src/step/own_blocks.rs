@@ -115,7 +115,7 @@ impl OwnBlocks {
         let routes = if trains { &cargo.shared.routes[..] } else { &[] };
         let mut messages = self.messages(|rank| {
             let lanes = lanes_of(lanes, (rank, self.fabric.size())).len();
-            BlockResults::bytes_max(blocks, (lanes, kinds), rank)
+            BlockResults::bytes_max(blocks, lanes, kinds, rank)
                 + model.embeddings.sums_bytes_max(routes, rank, blocks)
         });
         let logits = &model.buffers.logits;
@@ -127,7 +127,7 @@ impl OwnBlocks {
             results.put(message, to, next);
         }
         if trains {
-            put_dense((&mut *model.dense, &model.pool), &mut messages, (blocks, lanes))?;
+            put_dense(&mut *model.dense, &model.pool, &mut messages, blocks, lanes)?;
             let gradients = model.buffers.gradients(cargo, model.embeddings.columns().count);
             let laps = RowLaps(&model.profile);
             let own = (gradients, blocks);

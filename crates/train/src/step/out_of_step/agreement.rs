@@ -116,8 +116,8 @@ impl Agreement {
                 begun.map_err(|why| Error::Config(why.to_string()))
             }
             DenseKind::Geeps => {
-                let around = (fabric.clone(), Arc::clone(&self.clock));
-                Ok(Box::new(Worker::new(self.tables.clone(), around, optimizer, parameters)))
+                let (tables, clock) = (self.tables.clone(), Arc::clone(&self.clock));
+                Ok(Box::new(Worker::new(tables, fabric.clone(), clock, optimizer, parameters)))
             }
         }
     }

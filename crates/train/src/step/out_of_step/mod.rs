@@ -284,7 +284,7 @@ impl Steps {
         let mini = self.window.mini(self.applied);
         let InStep { model, own, scored, .. } = &mut self.owner;
         let (blocks, (rank, ranks)) = (mini.cargo.blocks.of_all(), own.place());
-        scored.read((&learned, rank), (blocks, model.model.label_lanes()), Some(0))?;
+        scored.read(&learned, rank, blocks, model.model.label_lanes(), Some(0))?;
         let readers = learned.iter().enumerate().map(|(from, message)| {
             let readers = row_sums(message, blocks.of_rank(from, ranks), rank);
             readers.map_err(|why| stepwell_fabric::Error::malformed(from, why))

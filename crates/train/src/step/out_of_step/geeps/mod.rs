@@ -87,7 +87,8 @@ impl Worker {
     /// Creates a worker that begins with these parameters, which are the same on all ranks.
     pub(super) fn new(
         tables: Tables,
-        (fabric, clock): (Fabric, Arc<dyn Clock>),
+        fabric: Fabric,
+        clock: Arc<dyn Clock>,
         optimizer: Box<dyn Optimizer<f32>>,
         parameters: Vec<f32>,
     ) -> Self {

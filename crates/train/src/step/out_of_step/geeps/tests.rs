@@ -79,8 +79,9 @@ impl Job {
         tables.settings.rules = self.rules;
         let (post, fabrics) = Post::new(self.ranks);
         let begin = |fabric: Fabric| {
-            let around = (fabric.clone(), Arc::new(ManualClock::default()) as _);
-            let worker = Worker::new(tables.clone(), around, optimizer(), first_values());
+            let (tables, clock) = (tables.clone(), Arc::new(ManualClock::default()));
+            let end = fabric.clone();
+            let worker = Worker::new(tables, end, clock, optimizer(), first_values());
             Rank { fabric, worker, computing: None, is_told: false }
         };
         (post, fabrics.into_iter().map(begin).collect())
