@@ -2,8 +2,8 @@
 //!
 //! The library decodes pages. One thread reads the same number of rows of every column in use, and
 //! any number of threads turn them into examples, column by column. An id is made from the text
-//! that CSV would have for its value (`logical_types.rs`, `rows`), so the same rows as text give the
-//! same examples.
+//! that CSV would have for its value (`logical_types.rs`, `rows`), so the same rows as text give
+//! the same examples.
 //!
 //! Failure: an unusable value makes its row malformed, like a line. A file that the library can't
 //! read ends the run with the library's message.

@@ -15,10 +15,10 @@
 //!   model has an intercept;
 //! - an id in a list has a value: 1, unless the format stores a value with the id or the layout
 //!   names its location. It is a finite number, rounded likewise;
-//! - [`Namespace::key_of`](stepwell_base::Namespace::key_of) the column's namespace makes an id's key. The namespace has the name of
-//!   the column, unless the layout gives another one. A crossed id is the texts of its columns,
-//!   joined with byte 0x1F. A bucketed number's id is the number of bounds that are at most as
-//!   large.
+//! - [`Namespace::key_of`](stepwell_base::Namespace::key_of) the column's namespace makes an id's
+//!   key. The namespace has the name of the column, unless the layout gives another one. A crossed
+//!   id is the texts of its columns, joined with byte 0x1F. A bucketed number's id is the number of
+//!   bounds that are at most as large.
 
 mod column;
 mod compile;
