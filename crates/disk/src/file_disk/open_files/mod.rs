@@ -15,8 +15,8 @@
 //! - **Names.** A file stays usable after its name is removed. Therefore live handles are found by
 //!   inode: before [`OpenFiles::remove`] or [`OpenFiles::remove_tree`] removes a name, or
 //!   [`OpenFiles::rename`] gives it to another file, its handles are opened and stay open (they are
-//!   *kept*). Handles of a renamed file, or of files below a renamed directory, follow the new name.
-//!   If anything else removes, moves or replaces a file, reopening notices it and fails.
+//!   *kept*). Handles of a renamed file, or of files below a renamed directory, follow the new
+//!   name. If anything else removes, moves or replaces a file, reopening notices it and fails.
 //! - **Locks.** `names`: shared while a file is opened for a new handle, exclusive while a name is
 //!   removed. Then `handle.state`: a thread never waits for a second one while it holds one, except
 //!   to rename a directory, which only one thread does at a time. Then `circle` or `living`, never

@@ -2,10 +2,10 @@
 //!
 //! - **How.** Rows are copied with their births and last uses, in the order of their segments;
 //!   expired ones are omitted. Once all are in the new file, the index is updated
-//!   ([`merge_end`](super::merge_end)) and the merged segments are retired: readers that found a row
-//!   there keep reading it, and the files are removed after a commit that no longer names them. A
-//!   deletion is carried along while some segment may have an older version of the key and there is
-//!   no newer one; an expired row leaves a deletion under the same condition.
+//!   ([`merge_end`](super::merge_end)) and the merged segments are retired: readers that found a
+//!   row there keep reading it, and the files are removed after a commit that no longer names them.
+//!   A deletion is carried along while some segment may have an older version of the key and there
+//!   is no newer one; an expired row leaves a deletion under the same condition.
 //! - **Failure.** If something cannot be read or written, nothing changes and the new file is
 //!   removed. Later merges skip a segment that cannot be read, unless file descriptors ran out. If
 //!   the index has no room for the new places, the rows move back, and later merges skip the

@@ -6,8 +6,8 @@
 //! store, so these set a floor to the limit.
 //!
 //! If segments are tiny, merges may end above the limit ([`crate::space_target`]). Above that end,
-//! there is always something to merge, except segments that cannot be read. Below it, a store above its
-//! bound has merged files that a commit removes. So a writer never waits for impossible space.
+//! there is always something to merge, except segments that cannot be read. Below it, a store above
+//! its bound has merged files that a commit removes. So a writer never waits for impossible space.
 
 use crate::options::{SPACE_HARD, StoreOptions};
 use crate::segment_sizes::{Size, Sizes};

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! - **How.** Rows of new segments are put into the index in order of segment numbers, as at
-//!   opening ([`row_versions`](crate::row_versions)); any of them replaces a row in a segment that is
-//!   gone. Then the deletions of new segments are applied, and the keys of gone segments are looked up:
-//!   those that nothing replaced are removed. All this happens under the state's lock, without I/O;
-//!   until the number of rows matches the manifest, it can be undone.
+//!   opening ([`row_versions`](crate::row_versions)); any of them replaces a row in a segment that
+//!   is gone. Then the deletions of new segments are applied, and the keys of gone segments are
+//!   looked up: those that nothing replaced are removed. All this happens under the state's lock,
+//!   without I/O; until the number of rows matches the manifest, it can be undone.
 //! - **Why it is right.** The version that counts afterwards is either the one that counted before,
 //!   if its segment stayed, or in a new segment: a version that did not count before never counts
 //!   again. Deletions in segments that stayed were applied before, and affect nothing put later. A

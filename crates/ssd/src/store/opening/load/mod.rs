@@ -4,8 +4,8 @@
 //!   each row is added unless the index points at a newer version, or a deletion of the same
 //!   segment killed it. Then the other deletions are applied ([`row_versions`](crate::row_versions)
 //!   defines which version counts and what a deletion kills). Threads also read footers ahead and
-//!   sort the rows of a few of them by shard of the index ([`Relay`](super::ordered_work::Relay)), to keep
-//!   the lines of a shard in the cache.
+//!   sort the rows of a few of them by shard of the index ([`Relay`](super::ordered_work::Relay)),
+//!   to keep the lines of a shard in the cache.
 //!
 //! ```text
 //!  footers ──read──► rows by shard ──► part 0, thread 0  ─┐
