@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ByteCount;
+use crate::bytes::ByteCount;
 
 /// One buffer's bound.
 #[derive(Clone, Debug, PartialEq, Eq)]

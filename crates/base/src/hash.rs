@@ -10,7 +10,7 @@ use std::hash::Hasher;
 use twox_hash::xxhash3_64::{self, DEFAULT_SECRET_LENGTH, SecretBuffer};
 use twox_hash::{XxHash3_64, XxHash3_128, xxhash3_128};
 
-use crate::Key;
+use crate::ids::Key;
 
 /// The constants of XXH3 with seed 0, not copied into each hasher.
 type Published = &'static [u8; DEFAULT_SECRET_LENGTH];

@@ -17,7 +17,8 @@ pub mod conformance;
 
 use std::ops::Range;
 
-use crate::{Key, hash};
+use crate::hash;
+use crate::ids::Key;
 
 /// A rank, and the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

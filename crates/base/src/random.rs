@@ -13,7 +13,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::{Key, TableId, hash};
+use crate::hash;
+use crate::ids::{Key, TableId};
 
 /// Name of the generator as written into checkpoints.
 pub const GENERATOR_NAME: &str = "splitmix64";

@@ -14,7 +14,7 @@
 //!   find the secret.
 //! - **Cost.** The same as `hash::mix`: two products, three shifts.
 
-use crate::Key;
+use crate::ids::Key;
 use crate::random::{self, Stream};
 
 /// A bijection from keys to values whose bits determine shards, buckets and tags.

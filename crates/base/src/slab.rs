@@ -25,8 +25,8 @@
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::SlotIndex;
 use crate::huge::Mapping;
+use crate::ids::SlotIndex;
 use crate::prefetch::{prefetch, prefetch_at, prefetch_lanes};
 
 /// Number of slots whose states are in one word.

@@ -130,7 +130,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::PassReport;
+    use crate::profile::PassReport;
 
     fn limits() -> Limits {
         Limits {

@@ -16,8 +16,8 @@
 
 mod short;
 
-use crate::Key;
 use crate::hash::{Checksum, checksum};
+use crate::ids::Key;
 
 /// Name of the key function as written into checkpoints and packed files.
 pub const KEY_HASH_NAME: &str = "xxh3-64(namespace, NUL, value bytes)";

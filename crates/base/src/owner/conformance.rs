@@ -6,7 +6,7 @@
 //! model selection", 2000). With t = 40, a test fails by chance once in 10¹⁷ times.
 
 use super::{key_shard, owner};
-use crate::Key;
+use crate::ids::Key;
 
 /// Exponent of the tail.
 const T: f64 = 40.0;

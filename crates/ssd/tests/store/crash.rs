@@ -137,7 +137,7 @@ fn after_every_operation_a_commit_is_left() {
     };
     let plans: Vec<Plan> = (0..5).map(plan).collect();
     let (cuts, survived) = cut_all(&plans);
-    assert!(cuts > 1_000 && survived > 10_000, "{survived} crashes survived of {cuts} cuts");
+    assert!(cuts > 1_000 && survived > 5 * cuts, "{survived} crashes survived of {cuts} cuts");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn after_every_operation_over_two_directories() {
     let directories = &["/memory", "/other"];
     let plans = [Plan { directories, options: options(), seed: 100 }];
     let (cuts, survived) = cut_all(&plans);
-    assert!(cuts > 200 && survived > 2_000, "{survived} crashes survived of {cuts} cuts");
+    assert!(cuts > 200 && survived > 5 * cuts, "{survived} crashes survived of {cuts} cuts");
 }
 
 #[test]

@@ -152,19 +152,19 @@ impl<'a> Run<'a> {
 #[test]
 fn wherever_the_disk_refuses_a_change() {
     let kinds = [
-        (Operation::Write, 30),
-        (Operation::Create, 20),
+        (Operation::Write, 20),
+        (Operation::Create, 12),
         (Operation::Truncate, 1),
-        (Operation::Sync, 8),
+        (Operation::Sync, 5),
         (Operation::SyncDirectory, 3),
         (Operation::Rename, 3),
         (Operation::Remove, 3),
         (Operation::Measure, 1),
-        (Operation::Open, 10),
-        (Operation::Read, 50),
-        (Operation::List, 5),
+        (Operation::Open, 6),
+        (Operation::Read, 30),
+        (Operation::List, 3),
         (Operation::Lock, 2),
-        (Operation::Submit, 10),
+        (Operation::Submit, 6),
     ];
     let (_, whole) = faulty();
     Run::new(&whole, 1).go();

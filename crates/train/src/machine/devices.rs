@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_device::{Choice, Device, Offer, Wanted};
 
-use crate::HostProducts;
+use crate::dense::HostProducts;
 
 /// Accelerators of a machine.
 pub trait Devices: Send + Sync {
