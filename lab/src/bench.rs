@@ -41,7 +41,7 @@ struct Unfinished<'a, F> {
 }
 
 /// Runs a benchmark that reads `inputs`, and prints its figures as JSON or as a page. If `json`
-/// names a file, it has the figures so far after each part, so that a run that is cut leaves them.
+/// names a file, it has the figures so far after each part, so an interrupted run leaves them.
 fn measured<F: Serialize>(
     json: &Json,
     inputs: &[PathBuf],

@@ -1,14 +1,14 @@
 //! Checks that files of a crate form no circle of imports.
 //!
-//! - **Why.** A reader learns a crate from the files that need no other upwards. In a circle, there
-//!   is no first file.
+//! - **Why.** A reader learns a crate file by file, beginning with those that import no other. In a
+//!   circle, there is no first file.
 //! - **How.** [`source`] finds imports outside of tests, each up to the module that defines its
 //!   item. Three things are faults: modules of one parent whose imports, with those of all below
 //!   them, form a circle; `crate::X` where the crate's root only re-exports `X` (`Error` and
 //!   `Result` may); and an import from a parent that itself imports from that child.
 //! - **Known faults** are lines of `xtask/circles.txt`. Of a circle, they are edges that break it.
-//!   A line that isn't a fault is one itself, so the list only shrinks;
-//!   `cargo xtask floors --write` writes it anew.
+//!   A line for something that is no fault any more is itself a fault, so the list only shrinks.
+//!   `cargo xtask floors --write` rewrites it.
 //! - **Failure.** Prints every fault that isn't known, with one of its imports.
 
 mod source;
@@ -25,7 +25,7 @@ const LIST: &str = "xtask/circles.txt";
 /// Import from one module to another, by their names.
 type Edge = (String, String);
 
-/// What is wrong, by edge: a phrase with an import as an example.
+/// Faults by edge, each described by a phrase with an import as an example.
 type Faults = BTreeMap<Edge, String>;
 
 /// Compares the faults of crates, given by name and root file, with the list.
@@ -116,8 +116,8 @@ fn faults_of(name: &str, imports: &[Import], known: &BTreeSet<Edge>) -> Faults {
     faults
 }
 
-/// Edges without which none is in a circle: of the known ones, those that are needed, and others
-/// of few imports. The number of imports is given by edge.
+/// Edges whose removal leaves no circle: the known ones that are needed, and others of few imports.
+/// The number of imports is given by edge.
 fn circles(edges: &BTreeMap<Edge, usize>, known: &BTreeSet<Edge>) -> BTreeSet<Edge> {
     let mut kept = edges.clone();
     kept.retain(|edge, _| !known.contains(edge));

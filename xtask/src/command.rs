@@ -1,4 +1,4 @@
-//! Tools that are started.
+//! Commands that run other tools.
 
 use std::ffi::OsString;
 use std::path::Path;

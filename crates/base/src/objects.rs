@@ -25,9 +25,9 @@ pub struct ObjectAbout {
 /// Which objects of a folder are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Those directly in it.
+    /// Objects directly in the folder.
     Folder,
-    /// Also those in all folders below it.
+    /// Also objects in all folders below it.
     All,
 }
 

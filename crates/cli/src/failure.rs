@@ -81,7 +81,7 @@ impl From<stepwell_engine::Error> for Failure {
         match error {
             stepwell_engine::Error::Store(error) => error.into(),
             stepwell_engine::Error::Disk(error) => error.into(),
-            stepwell_engine::Error::Checkpoint { .. } => Self::Usage(error.to_string()),
+            stepwell_engine::Error::NoCheckpoint { .. } => Self::Usage(error.to_string()),
             other => Self::of(other.is_damage(), &other),
         }
     }
@@ -118,10 +118,11 @@ impl From<stepwell_disk::Error> for Failure {
     }
 }
 
-/// Whether a path names nothing on this machine. Only opening a URL would tell.
+/// Whether a path names nothing on this machine. Standard input is there, and so is a URL, as far
+/// as can be known without opening it.
 fn is_missing(path: &Path) -> bool {
-    let is_url = path.to_string_lossy().contains("://");
-    !is_url && path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    let is_elsewhere = path.to_string_lossy().contains("://") || stepwell_data::is_stream(path);
+    !is_elsewhere && path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 impl fmt::Display for Failure {

@@ -37,7 +37,7 @@ fn count_in(names: &[&str]) -> Option<usize> {
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// Prints a failure that all processes have, in rank 0 alone; returns it as one that was printed.
+/// Prints a failure that all processes have, in rank 0 alone; returns it marked as printed.
 pub(crate) fn report_once(failure: &Failure) -> Failure {
     if speaks() {
         failure.say();

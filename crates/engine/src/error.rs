@@ -117,6 +117,14 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// A path holds no checkpoint, or one that the placement refuses; nothing was started.
+    #[error("checkpoint {}: {why}", path.display())]
+    NoCheckpoint {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong, and the fix.
+        why: String,
+    },
     /// A checkpoint is not usable.
     #[error("checkpoint {}: {why}", path.display())]
     Checkpoint {

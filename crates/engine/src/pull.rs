@@ -5,8 +5,8 @@
 //! after the copy of its victim, and a refill after the write-back that it depends on.
 //!
 //! A unit is filled piece by piece, several units at once. Only [`Puller::wait`] waits for the
-//! disk. Between pieces of work, finished reads are taken and others started,
-//! so that the disk works while rows are copied:
+//! disk. Between pieces of work, finished reads are taken and others started, so that the disk
+//! works while rows are copied:
 //!
 //! ```text
 //!   unit 7   stage victims ─ begin: forward ─ ask ─ ask ─── copy up ─── copy up

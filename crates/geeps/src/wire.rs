@@ -46,7 +46,7 @@ pub(crate) struct Push<'a> {
 }
 
 impl<'a> Push<'a> {
-    /// Puts all of a push but its values: of a part of `rows` rows, it has these `touched` ones.
+    /// Puts a push without its values, for the `touched` rows of a part with `rows` rows.
     pub(crate) fn put(
         message: &mut Message,
         digest: u64,

@@ -19,8 +19,7 @@ pub(crate) struct Deletion {
     pub(crate) key: Key,
     /// Number of the segment that was open at the time.
     pub(crate) birth: Birth,
-    /// Number of that segment's rows at the time, [`ROW_DROPPED`] and
-    /// more, or [`ROW_UNMOVED`].
+    /// Number of that segment's rows at the time, [`ROW_DROPPED`] or more, or [`ROW_UNMOVED`].
     pub(crate) row: u32,
 }
 

@@ -222,7 +222,7 @@ pub(crate) fn dotted(name: &str) -> String {
 /// What happens to the state of optimizers and to histories of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It goes along with the weights.
+    /// It is exported or imported with the weights.
     Kept,
     /// It is not exported, and training begins anew with what is imported.
     Dropped,

@@ -112,13 +112,13 @@ pub(crate) fn check_data(
     }
 }
 
-/// Refuses data files that do not exist. Waits for no stream, and opens no URL.
+/// Refuses data files that do not exist, unless some of the data is a stream or has a URL, which
+/// only the run itself waits for or opens.
 pub(crate) fn check_files(config: &Config) -> Result<(), DataError> {
+    let is_here = |path: &String| !is_stream(Path::new(path)) && !path.contains("://");
     for paths in [&config.data.paths, &config.data.eval_paths] {
-        let is_here = |path: &&String| !is_stream(Path::new(path)) && !path.contains("://");
-        let paths: Vec<&String> = paths.iter().filter(is_here).collect();
-        if !paths.is_empty() {
-            stepwell_data::resolve(&paths)?;
+        if !paths.is_empty() && paths.iter().all(is_here) {
+            stepwell_data::resolve(paths)?;
         }
     }
     Ok(())

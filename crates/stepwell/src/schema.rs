@@ -75,7 +75,7 @@ fn text(path: &Path, guess: &Guess) -> String {
     let (steps, records) = (trained(records).div_ceil(batch), counted(records, "record"));
     let steps = counted(steps, "step");
     text += &format!(
-        "# Examples of a step. The file has at least {records} (estimated):\n\
+        "# Examples per step. The file has at least {records} (estimated):\n\
          # an epoch makes at least {steps}.\nmini_batch = {batch}\nepochs = 1\n"
     );
     if guess.trim {

@@ -22,7 +22,7 @@ pub(crate) fn largest_index(checkpoint: &Checkpoint) -> u64 {
     checkpoint.rows.iter().map(|rows| index_of(&rows.path)).max().unwrap_or(0)
 }
 
-/// Bytes of the largest indexes of one table group: of the stores that all ranks have of it.
+/// Bytes of the indexes of all ranks for one table group, the largest sum over groups.
 pub(crate) fn largest_indexes_of_group(checkpoint: &Checkpoint) -> u64 {
     let mut of_groups = BTreeMap::new();
     for rows in &checkpoint.rows {

@@ -48,6 +48,7 @@ enum State {
 }
 
 impl<T: Number> Worker<T> {
+    /// A worker that begins with `model`.
     pub(crate) fn new(
         fabric: &Fabric,
         model: Vec<T>,

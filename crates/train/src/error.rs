@@ -215,7 +215,7 @@ impl Error {
                 | Self::Store(Options(_))
                 | Self::Engine(
                     EngineError::Settings(_)
-                        | EngineError::Checkpoint { .. }
+                        | EngineError::NoCheckpoint { .. }
                         | EngineError::NoRowOnDevice { .. }
                         | EngineError::Store(Options(_))
                 )

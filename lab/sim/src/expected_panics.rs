@@ -40,7 +40,7 @@ mod tests {
     fn what_a_panic_said_comes_back() {
         assert_eq!(quietly(|| 7), Ok(7));
         let said = quietly(|| assert_eq!(1, 2, "no")).unwrap_err();
-        assert!(said.contains("no") && said.contains("quiet.rs"), "{said}");
+        assert!(said.contains("no") && said.contains("expected_panics.rs"), "{said}");
         let inner = quietly(|| quietly(|| panic!("inner"))).unwrap();
         assert!(inner.unwrap_err().contains("inner"));
     }

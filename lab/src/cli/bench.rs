@@ -41,7 +41,7 @@ const QUICK: [(&str, &[(&str, &str)]); 6] = [
 /// Adds `--quick` to every benchmark.
 pub(super) fn with_quick(bench: Command) -> Command {
     let with = |command: Command, defaults: &[(&str, &'static str)]| {
-        let help = "Measure less, in about a minute, as far as other flags don't say how much";
+        let help = "Measure less, in about a minute, unless other flags set the amount";
         let quick = Arg::new("quick").long("quick").action(ArgAction::SetTrue).help(help);
         defaults.iter().fold(command.arg(quick), |command, (name, value)| {
             command.mut_arg(name, |arg| arg.default_value_if("quick", "true", *value))

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::actors::{Actor, Clock, Place};
 use crate::access::{Access, Mode, Touched};
 
-/// Who accessed, and when.
+/// The actor of an access, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct By {
     pub(super) actor: Actor,

@@ -58,7 +58,7 @@ impl Default for Settings {
 /// NVIDIA software and devices on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Version of CUDA that the driver supports: major, minor.
+    /// Version of CUDA that the driver supports.
     pub driver: Version,
     /// Version of NVRTC, or what is missing.
     pub nvrtc: Result<Version, String>,

@@ -83,7 +83,7 @@ pub trait Keep: Send {
 pub struct ModelPart<'a> {
     /// Steps trained.
     pub step: u64,
-    /// The rank.
+    /// The rank that writes this part.
     pub of: RankOf,
     /// The rank's rows.
     pub groups: &'a [Arc<Group>],

@@ -172,7 +172,7 @@ fn step_of(name: &str) -> Option<u64> {
 /// is [`Placement::Resume`], or on I/O errors.
 pub fn prepare(directory: &dyn Disk, placement: Placement) -> Result<Option<PathBuf>> {
     remove_incomplete(directory)?;
-    let refused = |why| Err(Error::Checkpoint { path: directory.path().to_owned(), why });
+    let refused = |why| Err(Error::NoCheckpoint { path: directory.path().to_owned(), why });
     let newest = list(directory)?.pop();
     match (newest, placement) {
         (None, Placement::Resume) => refused(

@@ -72,7 +72,7 @@ impl Checkpoint {
             Err(error) => return Err(error.into()),
         };
         let why = format!("{why}; name a directory that `--checkpoint` wrote");
-        Err(Error::Checkpoint { path: path.to_owned(), why })
+        Err(Error::NoCheckpoint { path: path.to_owned(), why })
     }
 
     /// Opens the checkpoint in `disk`'s directory, or the newest one among its subdirectories.
@@ -235,7 +235,7 @@ fn locate(disk: &dyn Disk) -> Result<(Arc<dyn Disk>, Lease)> {
         let lease = Lease::take(disk).ok_or_else(|| being_removed(path))?;
         return Ok((disk.directory(path)?, lease));
     }
-    let none = || Error::Checkpoint {
+    let none = || Error::NoCheckpoint {
         path: path.to_owned(),
         why: "holds no checkpoint; name a directory that `--checkpoint` wrote".to_owned(),
     };

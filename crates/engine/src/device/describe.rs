@@ -27,7 +27,7 @@ impl SlabAt {
     }
 }
 
-/// Size of a description of tables to update that was sent to a device.
+/// Sizes of a list of tables to update that was sent to a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentTables {
     /// Number of words of its lists.

@@ -184,7 +184,8 @@ struct Counts {
 
 impl Tables {
     /// Tables of `device` for groups with these `slots`, used only in `stream`. At once, `rows`
-    /// keys are looked up, and `moved` removed or inserted. Each must be rebuilt first.
+    /// keys are looked up, and `moved` removed or inserted. Each table must be rebuilt before its
+    /// first use.
     pub(super) fn new(
         device: &Device,
         stream: &Stream,

@@ -26,7 +26,7 @@ pub(super) const PIECES: usize = 3;
 pub struct DeviceOptions {
     /// The devices.
     pub devices: Vec<Device>,
-    /// The rank.
+    /// The rank that owns the devices.
     pub place: RankOf,
 }
 

@@ -92,7 +92,7 @@ pub struct DeviceTier {
     pub(crate) devices: Vec<OneDevice>,
     pub(crate) plan: DevicePlan,
     pub(crate) rules: Rules,
-    /// The rank that has them.
+    /// The rank of the devices.
     pub(crate) rank: RankOf,
     /// Rows to be lowered at the end.
     left: Mutex<AboveMoves>,

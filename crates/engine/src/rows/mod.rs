@@ -319,8 +319,7 @@ impl EmbeddingBags {
     }
 
     /// Adds the state that a resumed run needs besides rows to a checkpoint's dense part, as
-    /// sections of a rank. Sections of all ranks, joined in their order, equal a
-    /// single rank's.
+    /// sections of a rank. Sections of all ranks, joined in their order, equal a single rank's.
     ///
     /// # Panics
     /// If called within a step.

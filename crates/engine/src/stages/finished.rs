@@ -1,4 +1,4 @@
-//! What is left of stages that ran to their end.
+//! Planners and devices, returned by stages that ran to their end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -312,7 +312,7 @@ impl TierPlan {
     }
 }
 
-/// Bytes that a table group gets of what all tables have.
+/// Bytes of one table group, out of those for all tables.
 #[derive(Clone, Copy, Debug)]
 struct GroupBudget {
     memory: u64,

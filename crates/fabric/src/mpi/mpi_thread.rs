@@ -23,7 +23,7 @@ use crate::inbox::Inbox;
 use crate::message::Message;
 use crate::{Error, Result};
 
-/// What callers get once ranks are joined.
+/// This rank, the number of ranks, and the ends of the thread, once ranks are joined.
 pub(super) struct Joined {
     pub(super) rank: usize,
     /// Number of ranks.

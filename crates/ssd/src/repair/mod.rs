@@ -40,7 +40,7 @@ const KEYS_LOST_MAX: usize = 100_000;
 /// The newest version of a key found so far.
 #[derive(Clone, Copy)]
 struct Version {
-    /// Its page, of a segment in [`Repair::segments`].
+    /// Its page; the segment is an index into [`Repair::segments`].
     at: PageOf,
     row: u32,
     /// `None` if unknown, on a damaged page.

@@ -153,7 +153,7 @@ impl Progress {
         self.beside_bar(|| say!("{text}"));
     }
 
-    /// Prints lines while the bar is away.
+    /// Prints lines while the bar is hidden.
     fn beside_bar(&self, print: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(print),

@@ -53,7 +53,7 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     } else {
         said = said.and(show_checkpoints(&checkpoints).say()).and(show_aside(&aside).say());
         if is_nothing && aside.is_empty() {
-            said = said.and(say::whole("nothing is set aside there\n"));
+            said = said.and(say::whole("nothing was set aside there\n"));
         }
     }
     if errors.is_empty() { said } else { Err(errors.join("; ").into()) }

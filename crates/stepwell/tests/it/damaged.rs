@@ -76,7 +76,7 @@ fn whatever_is_damaged_is_one_line() {
                     // A store without a manifest may be empty, and a directory without
                     // checkpoint.json is not a checkpoint.
                     let is_none = name == "checkpoint.json" && bytes.is_none();
-                    let status = if is_none { 1 } else { 3 };
+                    let status = if is_none { 2 } else { 3 };
                     assert_eq!((output.status.code(), said), (Some(status), 1), "{what}");
                     assert!(!shop.path("out").exists() && !shop.path("scores.csv").exists());
                 }

@@ -72,7 +72,7 @@ fn a_library_that_cannot_be_opened_is_said() {
     // Without a named device, there is a note, and training runs.
     let mut train = vec!["train", "--synth.examples", "640"];
     train.extend(SMALL);
-    let (status, [said, _]) = run(&train);
+    let (status, [_, said]) = run(&train);
     let notes = said.lines().filter(|line| line.contains(&format!("no GPU is used: {why}")));
     assert_eq!((status, notes.count()), (Some(0), 1), "{said}");
 }

@@ -208,7 +208,7 @@ fn wire(
         exact_scores: parts.exact_scores,
         counters: Arc::clone(&parts.counters),
         stop,
-        only_scores: parts.only_scores,
+        only_scores: parts.only_scores && !is_asked,
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));

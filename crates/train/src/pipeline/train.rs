@@ -54,7 +54,7 @@ pub(super) struct TrainStage {
     finished: Handoff<Trained>,
 }
 
-/// What becomes of the results of steps.
+/// Adds results of steps to the figures, and gives units back to the planner.
 struct StageResults {
     figures: Figures,
     retired: Sender<Retired<Examples>>,

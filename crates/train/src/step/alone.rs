@@ -20,7 +20,9 @@ impl Stepping for Alone {
 
     fn poll(&mut self, around: Around<'_>) -> Result<Progress> {
         let Around { incoming, groups, results } = around;
-        let Some((mini, _)) = incoming.mini(false) else { return Ok(Progress::Blocked) };
+        let Some((mini, _)) = incoming.mini(false) else {
+            unreachable!("a step needs a mini-batch at hand")
+        };
         let sums = self.0.run(mini, groups)?;
         let Examples { labels, weights, truth, .. } = &mini.cargo;
         results.scored(mini, sums, Scored { logits: self.0.scores(), labels, weights }, truth)?;

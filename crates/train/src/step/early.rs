@@ -14,7 +14,7 @@ use crate::{Result, talk};
 pub(super) struct Early {
     /// Whether it has sent rows for the step after the current one.
     is_ahead: bool,
-    /// Messages for the next step, by owner; empty if none sent any.
+    /// Messages for the next step, by owner.
     came: Vec<Option<Message>>,
     /// Number of rows sent to others so far.
     sent: u64,
@@ -67,8 +67,8 @@ impl Early {
         Ok(())
     }
 
-    /// Takes the messages for the current step, by owner.
-    pub(super) fn take(&mut self) -> Vec<Option<Message>> {
-        std::mem::take(&mut self.came)
+    /// Messages for the current step, by owner.
+    pub(super) fn arrived(&mut self) -> &mut [Option<Message>] {
+        &mut self.came
     }
 }

@@ -173,9 +173,9 @@ impl InStep {
         let trains = mini.purpose == Purpose::Train;
         let arrived = Arrived {
             answers,
-            early: self.early.take(),
-            borrowed: self.borrowed.as_mut().filter(|_| trains),
             is_ahead: self.early.is_ahead(),
+            early: self.early.arrived(),
+            borrowed: self.borrowed.as_mut().filter(|_| trains),
         };
         self.lends_on = mini.cargo.shared.lends_on;
         self.own.compute(&mut self.model, mini, arrived)
@@ -252,7 +252,9 @@ impl Stepping for InStep {
     fn poll(&mut self, around: Around<'_>) -> Result<Progress> {
         let Around { incoming, groups, results } = around;
         let looks_ahead = self.sends_early && !self.is_underway();
-        let Some((mini, next)) = incoming.mini(looks_ahead) else { return Ok(Progress::Blocked) };
+        let Some((mini, next)) = incoming.mini(looks_ahead) else {
+            unreachable!("a step needs a mini-batch at hand")
+        };
         let progress = self.advance(mini, next, groups)?;
         if progress != Progress::Done {
             return Ok(progress);

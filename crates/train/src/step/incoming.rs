@@ -78,7 +78,7 @@ impl Incoming {
         }
     }
 
-    /// Whether nothing that was received is left; false if the input has ended.
+    /// Whether no received item waits. The end of the input counts as one.
     pub(crate) fn is_empty(&self) -> bool {
         self.unit.is_none() && matches!(self.next, Received::Empty)
     }

@@ -59,11 +59,11 @@ pub(crate) trait Stepping: Send {
     /// If the model diverges, a device fails, or another rank is gone or sends an invalid message.
     fn poll(&mut self, around: Around<'_>) -> Result<Progress>;
 
-    /// Ends all steps. This closes its queues, so that stage `learn` ends, too.
+    /// Ends all steps, and closes the queues to stage `learn`, so that it ends, too.
     fn finish(self: Box<Self>) -> FinishedSteps;
 }
 
-/// What steps work with.
+/// Input, rows and receiver of results of a step.
 pub(crate) struct Around<'a> {
     pub(crate) incoming: &'a mut Incoming,
     pub(crate) groups: &'a [Arc<Group>],
@@ -88,11 +88,11 @@ pub(crate) trait Results {
     /// Receives a unit whose mini-batches are done.
     fn over(&mut self, unit: Unit<Examples>);
 
-    /// Learns that all ranks end here, whichever was asked to.
+    /// Ends the run after this mini-batch, because some rank was asked to.
     fn end(&mut self);
 }
 
-/// What remains of steps when all are over.
+/// The model and the counts of all steps, after the last one.
 pub(crate) struct FinishedSteps {
     pub(crate) model: TrainedModel,
     /// All threads that computed.
@@ -113,7 +113,7 @@ impl FinishedSteps {
     }
 }
 
-/// A model with what takes its steps, before it is joined to the pipeline.
+/// A model in one of the three ways to take steps, before the pipeline is built.
 pub(crate) enum Mode {
     Alone(Box<Alone>),
     InStep(Box<InStep>),

@@ -36,8 +36,8 @@ pub(super) enum DenseSums {
 pub(super) struct Arrived<'a> {
     /// The owners' answers.
     pub(super) answers: Vec<Message>,
-    /// Rows sent a step ahead, by owner; empty if none were.
-    pub(super) early: Vec<Option<Message>>,
+    /// Messages with rows sent a step ahead, by owner.
+    pub(super) early: &'a mut [Option<Message>],
     /// Borrowed rows, if the mini-batch may use some.
     pub(super) borrowed: Option<&'a mut Borrowed>,
     /// Whether this rank has sent rows for the next step.
@@ -97,8 +97,8 @@ impl OwnBlocks {
         let Arrived { answers, early, mut borrowed, is_ahead } = arrived;
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
         let lent = borrowed.as_deref_mut().map(|borrowed| (borrowed, model.embeddings.tables()));
-        self.guests.take((&answers, &early), parts, routes, lent)?;
-        self.keep(early.into_iter().flatten());
+        self.guests.take((&answers, early), parts, routes, lent)?;
+        self.keep(early.iter_mut().filter_map(Option::take));
         let mut parts = std::mem::take(parts);
         if trains {
             parts.iter_mut().for_each(Part::sort_bags);

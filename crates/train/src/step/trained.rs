@@ -19,7 +19,7 @@ use crate::models::Model;
 use crate::profile::{Kernel, Profile};
 use stepwell_settings::Config;
 
-/// A model, and what computes its steps.
+/// A model, with the executor, threads and buffers of its steps.
 pub(crate) struct TrainedModel {
     pub(super) model: Arc<Model>,
     /// Tables and their rows.
@@ -137,7 +137,7 @@ impl TrainedModel {
         Ok(())
     }
 
-    /// Limits it to the blocks of one of `ranks` ranks from now on. Ranks exchange rows through the
+    /// Computes only the blocks of one of `ranks` ranks from now on. Ranks exchange rows through the
     /// host, even if there is only one rank.
     pub(super) fn share(&mut self, ranks: usize) {
         self.embeddings.pool_on_devices(Vec::new());

@@ -148,7 +148,7 @@ fn feature(dice: &mut Dice, table: &str, first: u64, last: u64) -> String {
     )
 }
 
-/// A list of so many widths of up to `width`.
+/// A list of widths of up to `width`; `counts` bounds their number.
 fn widths(dice: &mut Dice, counts: RangeInclusive<u64>, width: u64) -> String {
     let count = dice.within(*counts.start(), *counts.end());
     let widths = (0..count).map(|_| dice.magnitude(1, width).to_string()).collect::<Vec<_>>();

@@ -46,7 +46,7 @@ const RATE: f32 = 0.02;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Whether to run all, or a tenth of the clocks, and of the iterations on a device.
+    /// All clocks and iterations on a device, or a tenth of them.
     pub effort: Effort,
     /// Uses one in this many training examples.
     pub part: usize,

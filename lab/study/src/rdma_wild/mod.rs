@@ -35,7 +35,7 @@ const SIGMA: f64 = 5.0;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Whether to run all, or a tenth of the epochs, and of the Fourier features.
+    /// All epochs and Fourier features, or a tenth of them.
     pub effort: Effort,
     /// Uses one in this many training examples.
     pub part: usize,
@@ -155,7 +155,7 @@ fn of_size(line: &Line, options: &StudyOptions) -> Line {
     Line { columns, epochs, decay, ..*line }
 }
 
-/// A line of the paper.
+/// A line of the paper, in full and as it is run.
 #[derive(Clone, Copy, Debug)]
 struct Lines<'a> {
     /// The line as it is run.

@@ -48,7 +48,7 @@ const MINI_BATCH: usize = 8;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Whether to run all, or a tenth of the settings.
+    /// All settings, or a tenth of them.
     pub effort: Effort,
     /// Uses one in this many training examples.
     pub part: usize,

@@ -39,7 +39,7 @@ impl OpenFiles {
 
     /// Removes a directory with its contents; handles of files there stay usable.
     pub(in crate::file_disk) fn remove_tree(&self, path: &Path) -> io::Result<()> {
-        let _names = self.0.names.write().unwrap_or_else(PoisonError::into_inner);
+        let names = self.0.names.write().unwrap_or_else(PoisonError::into_inner);
         let mut kept = Vec::new();
         for Below { handle, .. } in self.below(path) {
             if !handle.has_name() {
@@ -51,6 +51,8 @@ impl OpenFiles {
             }
             kept.push(handle);
         }
+        // Removing many files takes time, so other files can be opened meanwhile if none is kept.
+        let _names = (!kept.is_empty()).then_some(names);
         self.with_relief(|| fs::remove_dir_all(path)).inspect_err(|_| {
             // A part may be gone.
             kept.retain(|handle| handle.has_name());
@@ -80,9 +82,8 @@ impl OpenFiles {
     /// Handles of files below a directory.
     fn below(&self, directory: &Path) -> Vec<Below> {
         let is_directory = fs::symlink_metadata(directory).is_ok_and(|about| about.is_dir());
-        let Some(root) = fs::canonicalize(directory).ok().filter(|_| is_directory) else {
-            return Vec::new();
-        };
+        let root = is_directory.then(|| fs::canonicalize(directory).ok()).flatten();
+        let Some(root) = root else { return Vec::new() };
         // Directories may be spelled in several ways.
         let from_root = |path: &Path| {
             let path = fs::canonicalize(path).ok()?;

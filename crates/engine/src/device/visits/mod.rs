@@ -62,7 +62,7 @@ pub(crate) struct RowsSent<'a> {
 /// Which lanes of its rows a mini-batch reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LanesRead {
-    /// Their weights, unless the host updates them.
+    /// Weights; all lanes if the host updates the rows.
     Weights,
     /// All lanes.
     All,

@@ -18,7 +18,7 @@ pub(in crate::pipeline) struct Reporting {
     pub(in crate::pipeline) exact_scores: usize,
     pub(in crate::pipeline) counters: Arc<Counters>,
     pub(in crate::pipeline) stop: StopRequest,
-    /// Whether nothing is trained; ids without a row are then counted.
+    /// Whether nothing is trained, by a single rank; ids without a row are then counted.
     pub(in crate::pipeline) only_scores: bool,
 }
 

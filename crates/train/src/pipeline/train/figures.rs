@@ -1,4 +1,4 @@
-//! Figures of a run: what mini-batches and marks add to them, and what the observer is shown.
+//! Figures of a run: adds mini-batches and marks to them, and reports them to the observer.
 
 use std::sync::Arc;
 
@@ -178,7 +178,7 @@ impl Figures {
         });
     }
 
-    /// Ends the training part of an epoch; `is_finite` says whether its dense part is.
+    /// Ends the training part of an epoch; `is_finite` checks the dense parameters.
     ///
     /// # Errors
     /// If there was no example, or the model diverged.

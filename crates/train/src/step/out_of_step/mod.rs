@@ -49,7 +49,7 @@ use super::{Around, FinishedSteps, InStep, Incoming, Job, Learned, Learner, Resu
 use crate::batch::{Examples, MiniBatch};
 use crate::{Error, Result, talk};
 
-/// A model whose ranks go on by themselves between two marks.
+/// A model whose ranks do not wait for each other between two marks.
 pub(crate) struct OutOfStep {
     steps: Steps,
     agreement: Agreement,
@@ -65,9 +65,9 @@ struct Open {
     closes: bool,
 }
 
-/// The steps of this rank, and what it knows of the others'.
+/// The steps of this rank, and the messages of the others about theirs.
 struct Steps {
-    /// Has the rows; evaluates, which ranks do in step.
+    /// Owns rows and answers for them; also evaluates, because ranks evaluate in step.
     owner: InStep,
     window: Window,
     peers: Peers,
