@@ -122,7 +122,10 @@ impl From<stepwell_disk::Error> for Failure {
 /// as can be known without opening it.
 fn is_missing(path: &Path) -> bool {
     let is_elsewhere = path.to_string_lossy().contains("://") || stepwell_data::is_stream(path);
-    !is_elsewhere && path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    !is_elsewhere
+        && path.symlink_metadata().is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        })
 }
 
 impl fmt::Display for Failure {

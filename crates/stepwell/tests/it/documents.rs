@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::Workshop;
 use crate::common::pages::{
     all_pages, check_commands, lines_of_shell, page, pages_of_the_book, root, taken_apart,
 };
+use crate::common::{Workshop, lines_beside_notes};
 
 /// Pages whose fenced files are written and whose fenced commands are run, from top to bottom.
 const RUN: [&str; 2] = ["docs/data.md", "docs/quick-start.md"];
@@ -105,7 +105,7 @@ fn examples_run_from_top_to_bottom() {
                 let refused = line.contains("# refused");
                 assert_eq!(output.status.success(), !refused, "{name}: {line}: {error}");
                 if refused {
-                    assert_eq!(error.trim_end().lines().count(), 1, "{name}: {line}: {error}");
+                    assert_eq!(lines_beside_notes(&error), 1, "{name}: {line}: {error}");
                 }
             }
         }

@@ -61,5 +61,5 @@ fn all_of_their_settings_are_listed() {
     let line = |key: &str| listed.lines().find(|line| line.split(' ').next() == Some(key)).unwrap();
     assert!(line("tables.NAME.dim").ends_with("[model.dim]"), "{listed}");
     assert!(line("tables.NAME.dram").ends_with("[a share of tiers.dram]"), "{listed}");
-    assert!(line("features.N.table").ends_with("[\"embedding\"]"), "{listed}");
+    assert!(line("features.N.table").ends_with("[embedding]"), "{listed}");
 }

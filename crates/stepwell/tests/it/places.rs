@@ -160,7 +160,7 @@ fn what_a_user_keeps_beside_checkpoints_is_neither_taken_nor_removed() {
     let copying = [shop.path(&own), shop.path(copy)];
     assert!(Command::new("cp").arg("-r").args(copying).status().unwrap().success());
     let more = ["--resume", "--data.epochs", "2"];
-    let said = shop.ok(&train(&data, &[&BOTH[..2], &kept, &more].concat()));
+    let said = shop.said(&train(&data, &[&BOTH[..2], &kept, &more].concat()));
     assert!(said.contains(&format!("from {own}")), "{said}");
     assert!(said.contains(&format!("{copy} is not a complete checkpoint of that step")), "{said}");
     assert!(shop.ok(&["eval", "saved"]).lines().next().unwrap().contains("saved/step-0000000000"));

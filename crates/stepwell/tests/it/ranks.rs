@@ -282,7 +282,7 @@ fn what_others_left_is_in_the_way_of_a_run_that_begins_anew() {
         let why = format!("tiers.ssd = {left} holds rows of an earlier run; set them aside");
         assert!(refused.contains(&why), "{ranks} ranks: {refused}");
         let forced = begin(rows, ranks, &["--force"]);
-        let said = String::from_utf8(forced.stdout).unwrap();
+        let said = String::from_utf8(forced.stderr).unwrap();
         assert!(forced.status.success(), "{ranks} ranks: {said}");
         assert!(said.contains(&format!("into {left}/set-aside-1")), "{ranks} ranks: {said}");
     }

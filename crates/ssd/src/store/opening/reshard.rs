@@ -260,7 +260,7 @@ fn link_all(
             continue;
         }
         let directory = manifest.segments.len() % disks.len();
-        let next = SegmentNumber::new(number).ok_or_else(|| too_many(manifest, number))?;
+        let next = SegmentNumber::new(number).ok_or_else(|| too_many(number))?;
         let (from, to) = (segment::name(entry.here()), segment::name(next));
         let placed = source.disk.link_as(&from, disks[directory].path(), &to)?;
         if placed == Placed::Copied {
@@ -278,16 +278,15 @@ fn link_all(
     manifest.next_segment = manifest.next_segment.max(number);
     let too_high = manifest.next_segment > SegmentNumber::END.into();
     if too_high || manifest.segments.len() > SEGMENTS_MAX {
-        return Err(too_many(manifest, manifest.next_segment));
+        return Err(too_many(manifest.next_segment));
     }
     Ok(())
 }
 
-fn too_many(manifest: &Manifest, next_segment: u64) -> Error {
+fn too_many(number: u64) -> Error {
     Error::Options(format!(
-        "the sources have {} segments with numbers up to {next_segment}, more than a store may \
-         have: copy their rows into a new one",
-        manifest.segments.len()
+        "the segments of the sources would have numbers up to {number}, more than a store may \
+         have: copy their rows into a new one"
     ))
 }
 

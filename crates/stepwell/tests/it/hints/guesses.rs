@@ -20,7 +20,7 @@ fn comments_say_what_was_seen_and_count_records() {
     let settings = guessed(&shop, "rows.csv", &text);
     for part in [
         "Guessed from the first 70 records of rows.csv",
-        "an epoch of 70 records",
+        "at least 70 records (estimated)",
         "# user: 7 distinct, most often u",
         "(10 of 70)",
     ] {
