@@ -47,7 +47,7 @@ fn rows_of_another_run_are_refused() {
         assert!(refused.contains("rows-0/manifest.json") && refused.contains("--repaired"));
     }
     // With the flag, it is done with a note.
-    let taken = shop.ok(&["eval", "one", "--repaired"]);
+    let taken = shop.said(&["eval", "one", "--repaired"]);
     assert!(taken.contains("although its rows are not the saved ones"), "{taken}");
     std::fs::remove_dir_all(one.join("rows-0")).unwrap();
     std::fs::rename(shop.path("own"), one.join("rows-0")).unwrap();
