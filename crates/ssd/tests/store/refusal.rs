@@ -158,7 +158,7 @@ fn wherever_the_disk_refuses_a_change() {
         (Operation::Sync, 5),
         (Operation::SyncDirectory, 3),
         (Operation::Rename, 3),
-        (Operation::Remove, 3),
+        (Operation::Remove, 2),
         (Operation::Measure, 1),
         (Operation::Open, 6),
         (Operation::Read, 30),
