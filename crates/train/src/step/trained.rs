@@ -137,8 +137,8 @@ impl TrainedModel {
         Ok(())
     }
 
-    /// Computes only the blocks of one of `ranks` ranks from now on. Ranks exchange rows through the
-    /// host, even if there is only one rank.
+    /// Computes only the blocks of one of `ranks` ranks from now on. Ranks exchange rows through
+    /// the host, even if there is only one rank.
     pub(super) fn share(&mut self, ranks: usize) {
         self.embeddings.pool_on_devices(Vec::new());
         self.dense.share(ranks);
