@@ -1,4 +1,4 @@
 //! Result of a command.
 
-/// An error is one line that says what is wrong.
+/// An error is a message of one line.
 pub(crate) type Outcome = Result<(), String>;

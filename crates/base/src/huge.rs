@@ -1,4 +1,4 @@
-//! Zeroed slices, each in its own memory mapping, backed by huge pages if the system has them.
+//! Zero-initialized slices. Each has its own memory mapping, with huge pages where available.
 //!
 //! - **Why.** Planning and look-ups access tables of hundreds of megabytes at random. With pages of
 //!   4 KiB, each access also misses the TLB and walks page tables that are not in the caches; with

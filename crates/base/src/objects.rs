@@ -22,7 +22,7 @@ pub struct ObjectAbout {
     pub modified: i64,
 }
 
-/// Which objects of a folder are listed.
+/// Depth of a listing of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Objects directly in the folder.

@@ -1,4 +1,4 @@
-//! What the first line of a file says: its format, and the columns.
+//! The first line of a file, from which its format and columns are known.
 
 use crate::from_path::FromPath;
 

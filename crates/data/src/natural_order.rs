@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 
-/// Orders two paths naturally: by directory, runs of digits as numbers, all else by byte. Names
-/// that differ only in leading zeros are ordered by their bytes.
+/// Orders two paths naturally: by directory, runs of digits as numbers, all else by byte. Leading
+/// zeros break ties, again by byte.
 pub(crate) fn by_number(one: &OsStr, other: &OsStr) -> Ordering {
     let (one, other) = (one.as_encoded_bytes(), other.as_encoded_bytes());
     let (mut left, mut right) = (one, other);

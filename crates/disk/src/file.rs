@@ -65,7 +65,7 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Makes everything written so far, and the length, durable.
     ///
     /// # Errors
-    /// If the system refuses: it is then unknown what is durable.
+    /// If the system fails; any write since the last sync may then be lost.
     fn sync(&self) -> Result<()>;
 
     /// Whether the file is direct.

@@ -1,8 +1,8 @@
-//! Which tables of a model share a slab and a store.
+//! Groups of tables that share a slab and a store.
 
 use crate::table_spec::TableSpec;
 
-/// Which tables of a model are in one slab and one store, by number.
+/// Tables of one group, which have one slab and one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTables {
     /// Their numbers among the model's tables, ascending.
@@ -17,7 +17,7 @@ pub struct GroupTables {
 pub const TABLES_MAX: usize = u16::MAX as usize;
 
 impl GroupTables {
-    /// Groups `tables`: those that may share a store go together, except tables that stay `whole`
+    /// Groups `tables`: tables that may share a store go together, except tables that stay `whole`
     /// in memory, which get a group each. Marks tables that share. Groups are in the order of their
     /// first tables.
     ///

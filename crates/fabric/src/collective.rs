@@ -53,7 +53,7 @@ impl Fabric {
     }
 
     /// Changes the number of seconds after which a silent rank is lost, if ranks can vanish. All
-    /// ranks call this together, with the same number; `tag` is that of a barrier.
+    /// ranks call this together, with the same number; `tag` is the tag of a barrier.
     ///
     /// # Errors
     /// If a rank is gone.

@@ -32,8 +32,8 @@ pub(crate) fn shown_bits(score: u32, shown: fn(f32) -> f32) -> u32 {
     ordered(shown(number(score)))
 }
 
-/// Groups nonempty bins, in ascending order, whose lowest scores have the same display. With each
-/// group, returns those of its bins in which all scores have that display.
+/// Groups nonempty bins, in ascending order, whose lowest scores have the same display. Returns
+/// with each group the bins in which every score has that display.
 pub(crate) fn shown_together(
     filled: &[usize],
     shown: fn(f32) -> f32,

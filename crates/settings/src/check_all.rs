@@ -8,8 +8,8 @@ use crate::check::{MINI_BATCHES_KNOWN_MAX, Outcome};
 use crate::config::{Config, ExchangeKind, RowsConfig};
 use crate::setting::Setting;
 
-/// Most malformed lines of a pass whose data is cached: half of what a cache remembers, as training
-/// and evaluation may be two parts.
+/// Most malformed lines of a pass whose data is cached: half of the lines that a cache remembers,
+/// because training and evaluation may be two parts.
 const CACHED_SKIP_MAX: u64 = stepwell_data::CACHE_MALFORMED_MAX / 2;
 /// Fewest bytes of a sketch.
 const SKETCH_MIN: u64 = 64;

@@ -219,12 +219,12 @@ pub(crate) fn dotted(name: &str) -> String {
     name.replace('/', ".")
 }
 
-/// What happens to the state of optimizers and to histories of rows.
+/// Treatment of optimizer state and row histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is exported or imported with the weights.
     Kept,
-    /// It is not exported, and training begins anew with what is imported.
+    /// It is left out; training of an imported model starts with fresh state.
     Dropped,
 }
 

@@ -1,4 +1,4 @@
-//! What a run prints of its plan.
+//! Lines of the plan that a run prints.
 
 use stepwell_base::ByteCount;
 use stepwell_engine::TierPlan;

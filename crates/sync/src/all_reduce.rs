@@ -26,7 +26,7 @@ pub(crate) struct Reduced {
     pub(crate) gradients: u64,
 }
 
-/// What follows a member's gradients.
+/// Whether a member gives more gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Member {
     /// It may give more.

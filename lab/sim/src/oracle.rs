@@ -129,7 +129,7 @@ impl Counts {
     }
 }
 
-/// What a recorder keeps of reads.
+/// Detail in which a recorder keeps reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// A sum per mini-batch.

@@ -3,8 +3,8 @@
 //! - **How.** A file becomes tokens without comments, literals and tests. `mod x;` leads to the
 //!   next file. An import, or a path in a body, is followed through re-exports to the module that
 //!   defines its item.
-//! - **Limits.** Items are those that a file declares outside of blocks; what a macro makes counts
-//!   as defined where it is named. A module in braces is a part of its file.
+//! - **Limits.** Only items declared outside of blocks are known. An item made by a macro counts as
+//!   defined where it is named. A module in braces is a part of its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path as FilePath;
@@ -16,7 +16,7 @@ const ITEMS: [&str; 7] = ["struct", "enum", "trait", "fn", "type", "const", "sta
 /// The most re-exports on the way to an item, against circles of them.
 const HOPS_MAX: usize = 16;
 
-/// What one file declares and names.
+/// Declarations and paths in one file.
 #[derive(Default)]
 pub(super) struct Module {
     children: BTreeSet<String>,

@@ -13,7 +13,7 @@ pub(super) struct Data<'a> {
     pub(super) count: usize,
 }
 
-/// What is wrong with a row.
+/// An invalid value in a row.
 pub(super) struct Fault {
     pub(super) source: usize,
     pub(super) why: Why,

@@ -1,4 +1,4 @@
-//! What a file seems to contain.
+//! Guessed format and columns of a file.
 
 use crate::layout::Format;
 

@@ -26,7 +26,7 @@ pub struct Layout {
     pub(crate) placed_labels: Vec<Option<Label>>,
     /// Labels, in the order of their columns; empty if the data has no label.
     pub(crate) labels: Vec<Label>,
-    /// Labels per example, including those that unlabeled data lacks.
+    /// Labels per example, including labels that unlabeled data lacks.
     pub(super) label_count: usize,
     pub(crate) weight: Option<usize>,
     pub(crate) dense: Vec<Dense>,
@@ -83,7 +83,7 @@ pub(crate) struct Ids {
     pub(crate) skip_missing: bool,
 }
 
-/// What ids are made from.
+/// Source of the ids of a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Made {
     /// A text.
@@ -125,8 +125,8 @@ impl Layout {
         &text[..text.len() - spaces(&mut text.iter().rev())]
     }
 
-    /// Filters `of_columns`, which has one item per column of a text without a header, to columns
-    /// that are in the file at `path`, not in the path itself.
+    /// Selects the items of `of_columns` whose column is in the file at `path` rather than in the
+    /// path itself. `of_columns` has one item per column of a text without a header.
     pub(crate) fn in_file<'a, T>(
         &'a self,
         path: &Path,
@@ -210,8 +210,8 @@ impl Layout {
         }
     }
 
-    /// Most records of a block of `block_bytes`, such that its chunk takes no more memory than that
-    /// of a block of plain lines.
+    /// Most records in a block of `block_bytes`. With this many, its chunk takes no more memory
+    /// than the chunk of a block of plain lines.
     pub(crate) fn records_max(&self, block_bytes: usize) -> usize {
         (block_bytes / self.schema().line_bytes_min()).max(1)
     }
@@ -255,7 +255,7 @@ impl Layout {
         self.all_lists().any(|list| matches!(list.values, Values::Within(_)))
     }
 
-    /// Whether a source is a list whose items are paired with those of another: ids and their
+    /// Whether a source is one of two lists that are read item by item together: ids and their
     /// values.
     pub(crate) fn is_beside(&self, source: usize) -> bool {
         self.all_lists().any(|list| match list.values {

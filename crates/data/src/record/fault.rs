@@ -20,7 +20,7 @@ pub(crate) enum Fault {
     Item { source: usize, why: Why, item: Vec<u8> },
 }
 
-/// What is wrong with a value.
+/// The reason why a value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     NoLabel,

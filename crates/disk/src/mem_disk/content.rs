@@ -14,13 +14,13 @@ use stepwell_base::random::Stream;
 /// The most bytes of one file: far more than tests need.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 36;
 
-/// What a device writes atomically.
+/// Unit of atomic writes.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// What survives a crash in addition to what is durable.
+/// The writes that survive a crash besides the durable ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Nothing: the least that a correct disk keeps.
+    /// None: the least that a correct disk keeps.
     SyncedAlone,
     /// Everything that was written.
     Everything,

@@ -44,7 +44,7 @@ pub(super) struct TableRows<'a> {
     pub(super) request: &'a Request,
     /// The bags of each row, if it is trained.
     pub(super) bags: &'a BagsByRow,
-    /// Which rank requested which rows, if there are several ranks.
+    /// The rows that each rank requested, if there are several ranks.
     pub(super) askers: &'a Askers,
     /// How each row occurs, set once it was trained.
     pub(super) occurrences: &'a mut Vec<Occurrence>,

@@ -41,7 +41,7 @@ const WINDOW_LEAST: usize = 2;
 /// More units are planned while at most one in this many slots is held.
 const WINDOW_PART: usize = 2;
 
-/// How far the stages look ahead.
+/// Limits on looking ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Units whose rows are pinned or moving, beyond the one that trains.

@@ -1,4 +1,4 @@
-//! Which ranks requested rows, and how they are lent.
+//! The ranks that requested rows, and loans of rows.
 
 /// How a row of a mini-batch is lent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(crate) enum Loan {
     Ends,
 }
 
-/// Which rank requested which rows, one rank after another. All requested keys are occurrences of
-/// one request, which gives the row of each; each is a bag.
+/// The rows that each rank requested, one rank after another. All requested keys are occurrences
+/// of one request, which gives the row of each; each is a bag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Askers {
     /// Where each rank's requested keys end. // (ranks)
@@ -24,7 +24,7 @@ pub struct Askers {
     pub(crate) counts: Vec<u32>,
     /// How each row is lent; empty if none is. // (rows)
     pub(crate) loans: Vec<Loan>,
-    /// Which rows were sent before their step; empty if none was. // (rows)
+    /// Whether each row was sent before its step; empty if no row was. // (rows)
     pub(crate) early: Vec<bool>,
 }
 

@@ -45,7 +45,7 @@ pub struct Part {
     pub request: Request,
     /// Where its rows are, from plan to retire.
     pub rows: WorkingSet,
-    /// Which rank requested which rows, if there are several ranks.
+    /// The rows that each rank requested, if there are several ranks.
     pub askers: Askers,
     /// Where its rows are on devices, if any.
     pub(crate) above: Places,

@@ -47,7 +47,7 @@ struct Version {
     birth: Option<Birth>,
 }
 
-/// What is known about a segment.
+/// State of a segment during repair.
 #[derive(Clone, Copy)]
 struct Found {
     spot: Spot,

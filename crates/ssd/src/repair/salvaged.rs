@@ -1,4 +1,4 @@
-//! What a salvage found.
+//! Results of a salvage.
 
 use serde::Serialize;
 use stepwell_base::Key;

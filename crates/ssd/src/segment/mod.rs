@@ -33,7 +33,7 @@ pub(crate) fn name(number: SegmentNumber) -> String {
     format!("{NAME_PREFIX}{number:012}{NAME_SUFFIX}")
 }
 
-/// Number in a name like that of a segment's file; may be higher than any segment's.
+/// Number in a file name of the form of segments' names. It may exceed any segment's number.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(NAME_PREFIX)?.strip_suffix(NAME_SUFFIX)?;
     number.parse().ok()

@@ -1,4 +1,4 @@
-//! What a store consists of, and access to it.
+//! Parts of a store, and access to them.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -250,7 +250,7 @@ impl Store {
         self.core.counters.pages_read.load(Ordering::Relaxed)
     }
 
-    /// Figures of what the store has done and holds.
+    /// Counts of the work done so far, and sizes of the contents.
     pub fn stats(&self) -> Stats {
         self.core.stats()
     }

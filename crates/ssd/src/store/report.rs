@@ -4,7 +4,7 @@ use crate::stats::{LIVE_PARTS, Stats};
 use crate::store::core::Core;
 
 impl Core {
-    /// Figures of what the store has done and holds.
+    /// Counts of the work done so far, and sizes of the contents.
     pub(super) fn stats(&self) -> Stats {
         let paths: Vec<String> =
             self.disks.iter().map(|disk| disk.path().display().to_string()).collect();

@@ -1,4 +1,4 @@
-//! What a sweep found.
+//! Result of a sweep.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ impl Sweep {
         self.unneeded.contains(&key)
     }
 
-    /// The most keys that a sweep looks for: at least those of a segment.
+    /// The most keys that a sweep looks for; at least as many as a segment has deletions.
     pub(super) fn keys_max(options: &StoreOptions) -> u64 {
         let of_segment = 2 * Sizes::new(options).most(options.index_bytes_max).deletions();
         let keys = (options.index_bytes_max / INDEX_BYTES_PER_KEY).clamp(KEYS_MIN, KEYS_MAX);

@@ -313,7 +313,7 @@ fn restoring_by_links_leaves_pages_to_those_who_read_them() {
     assert_eq!(get(&restored, &[40]).unwrap(), [None]);
     assert_eq!(get(&restored, &[39]).unwrap(), [Some(payload(39, 39))]);
     flip(&disk, FIRST, PAGE + 20);
-    // What opening needs is checked, and reported at its place.
+    // The parts that opening reads are checked, and damage is reported at its place.
     let footer = 4 * PAGE + 5;
     flip(&disk, FIRST, footer);
     let restored = Store::restore(target("footer"), &path, Verify::Listed, options());

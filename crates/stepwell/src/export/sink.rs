@@ -9,7 +9,7 @@ pub(crate) type About<'a> = [(&'a str, String)];
 /// A writer of tensors.
 pub(crate) trait Sink {
     /// Adds values, as little-endian bytes, to tensor number `tensor`. For a table, the values of
-    /// one row are added to all tensors in order before those of the next row.
+    /// one row are added to all tensors in order before the values of the next row.
     fn put(&mut self, tensor: usize, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes and syncs the buffered values.

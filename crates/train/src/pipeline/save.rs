@@ -101,8 +101,8 @@ impl Saver {
         }
     }
 
-    /// Writes `model` with the rows of `groups`, which is at `position`, as far as possible
-    /// without waiting for other ranks; to be called until it is written.
+    /// Advances the checkpoint of `model` at `position`, with the rows of `groups`, without waiting
+    /// for other ranks. Call it until it returns that the checkpoint is written.
     ///
     /// # Errors
     /// If it cannot be written, here or by another rank.

@@ -50,7 +50,7 @@ pub(crate) struct InStep {
     pub(super) scored: Scored,
 }
 
-/// What a step waits for.
+/// Phase of a step, named for the messages that it waits for.
 enum Phase {
     /// Nothing: the next step can begin.
     Begin,

@@ -10,7 +10,7 @@ pub(crate) struct Incoming {
     input: Receiver<Ready<Examples, Mark>>,
     /// The unit at hand, and how many of its mini-batches are done.
     unit: Option<(Unit<Examples>, usize)>,
-    /// What was received and isn't at hand yet.
+    /// The item after the unit at hand, if received.
     next: Received<Ready<Examples, Mark>>,
 }
 
@@ -25,8 +25,8 @@ impl Incoming {
         }
     }
 
-    /// The unit at hand, which is the next one if that comes before anything else and has arrived;
-    /// with the number of its mini-batches that are done.
+    /// The unit at hand, and the number of its finished mini-batches. If there is none, takes the
+    /// next unit, if it has arrived and nothing else comes before it.
     pub(crate) fn unit(&mut self) -> Option<(&mut Unit<Examples>, usize)> {
         if self.unit.is_none() {
             self.receive();

@@ -53,7 +53,7 @@ pub(crate) trait Stepping: Send {
         false
     }
 
-    /// Advances the unit that `around` has at hand as far as possible without waiting.
+    /// Advances the unit at hand without waiting.
     ///
     /// # Errors
     /// If the model diverges, a device fails, or another rank is gone or sends an invalid message.

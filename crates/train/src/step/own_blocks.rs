@@ -31,7 +31,7 @@ pub(super) enum DenseSums {
     ByProtocol,
 }
 
-/// What ranks sent for a mini-batch before its blocks are computed.
+/// Messages for a mini-batch that arrive before its blocks are computed, and borrowed rows.
 #[derive(Default)]
 pub(super) struct Arrived<'a> {
     /// The owners' answers.

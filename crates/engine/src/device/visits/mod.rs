@@ -59,7 +59,7 @@ pub(crate) struct RowsSent<'a> {
     pub(crate) rows: Rows<'a>,
 }
 
-/// Which lanes of its rows a mini-batch reads.
+/// The lanes that a mini-batch reads of each of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LanesRead {
     /// Weights; all lanes if the host updates the rows.

@@ -51,7 +51,7 @@ impl Core {
     pub(super) fn merge_once(&self, pace: Pace) -> std::result::Result<usize, Failed> {
         let mut sweep = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
         let none = Sweep::default();
-        // What a sweep found applies to its own segments' deletions; others may be later.
+        // A sweep's result applies to deletions in its own segments; others may be later.
         let (plan, sweep) = match self.next_of_sweep(&mut sweep) {
             Some(slot) => (Some(victims::alone(&self.state().table, slot)), &*sweep),
             None => (self.plan(pace), &none),

@@ -5,8 +5,9 @@ use stepwell_disk::Placed;
 /// How much of its segments is read and checked when a store is made of snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// What opening needs: manifests, headers and tails, and the lists and the blocks with keys of
-    /// the new store in footers, each against its checksum; and every byte of a copied segment.
+    /// Only the parts that opening reads: manifests, headers, tails, and in footers the lists and
+    /// the blocks with keys of the new store, each against its checksum. Of copied segments, every
+    /// byte.
     /// Other pages are checked when they are read. The cost grows with the number of rows, not with
     /// their bytes.
     #[default]

@@ -8,7 +8,7 @@
 //! - **How.** Rows of new segments are put into the index in order of segment numbers, as at
 //!   opening ([`row_versions`](crate::row_versions)); any of them replaces a row in a segment that
 //!   is gone. Then the deletions of new segments are applied, and the keys of gone segments are
-//!   looked up: those that nothing replaced are removed. All this happens under the state's lock,
+//!   looked up; keys that nothing replaced are removed. All this happens under the state's lock,
 //!   without I/O; until the number of rows matches the manifest, it can be undone.
 //! - **Why it is right.** The version that counts afterwards is either the one that counted before,
 //!   if its segment stayed, or in a new segment: a version that did not count before never counts
@@ -37,7 +37,7 @@ use crate::segment::SegmentFile;
 use crate::store::core::{Core, State};
 use crate::store::opening::load::{self, Read};
 
-/// What a refresh changed.
+/// Changes made by a refresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refreshed {
     /// The commit of the view.

@@ -121,7 +121,7 @@ impl OutOfStep {
         Self { steps, agreement, open: None }
     }
 
-    /// Advances open steps as far as possible without waiting.
+    /// Advances open steps without waiting.
     fn advance(&mut self, around: Around<'_>) -> Result<Progress> {
         let Around { incoming, groups, results } = around;
         let (steps, Some(open)) = (&mut self.steps, &mut self.open) else {

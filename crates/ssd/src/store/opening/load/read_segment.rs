@@ -18,13 +18,13 @@ use crate::stats::Counters;
 /// The most deletions that are kept from the first reading of footers.
 pub(crate) const DELETIONS_HELD: usize = 1 << 20;
 
-/// What an open store knows about its segments.
+/// Contents of the segments, as an open store holds them in memory.
 pub(in crate::store) struct Loaded {
     pub(in crate::store) index: Index,
     pub(in crate::store) table: Table,
 }
 
-/// What is known about a segment whose footer was read.
+/// Facts about a segment from its footer.
 #[derive(Debug)]
 pub(in crate::store) struct Known {
     pub(in crate::store) file: Arc<SegmentFile>,

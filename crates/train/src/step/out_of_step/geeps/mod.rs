@@ -107,7 +107,7 @@ impl Worker {
         }
     }
 
-    /// Advances as far as possible without waiting; returns whether anything happened.
+    /// Advances without waiting; returns whether anything happened.
     fn advance(&mut self) -> Result<bool> {
         if matches!(self.state, State::Ended) {
             return Ok(false);
