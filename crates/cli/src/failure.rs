@@ -1,8 +1,6 @@
 //! Failures of commands, and the exit statuses of the process.
 
 use std::fmt;
-use std::io::ErrorKind;
-use std::path::Path;
 
 use stepwell_data::UNLABELLED;
 
@@ -34,7 +32,7 @@ const REPAIR: &str = "stepwell store repair";
 
 /// The command failed; for `diff`, without a line, the models differ.
 pub const FAILED: u8 = 1;
-/// Flags or settings are invalid.
+/// Flags, settings or paths cannot be used.
 const USAGE: u8 = 2;
 /// A file is damaged.
 const DAMAGED: u8 = 3;
@@ -44,7 +42,7 @@ const DAMAGED: u8 = 3;
 pub enum Failure {
     /// An error that the user can fix, in one line.
     Error(String),
-    /// Invalid flags or settings, in one line.
+    /// Invalid flags or settings, or a path that cannot be used, in one line.
     Usage(String),
     /// Damaged files, in one line.
     Damage(String),
@@ -80,7 +78,6 @@ impl From<stepwell_engine::Error> for Failure {
     fn from(error: stepwell_engine::Error) -> Self {
         match error {
             stepwell_engine::Error::Store(error) => error.into(),
-            stepwell_engine::Error::Disk(error) => error.into(),
             stepwell_engine::Error::NoCheckpoint { .. } => Self::Usage(error.to_string()),
             other => Self::of(other.is_damage(), &other),
         }
@@ -100,32 +97,18 @@ impl From<stepwell_ssd::Error> for Failure {
 
 impl From<stepwell_data::DataError> for Failure {
     fn from(error: stepwell_data::DataError) -> Self {
-        let is_missing =
-            matches!(&error, stepwell_data::DataError::Path { path, .. } if is_missing(path));
-        match error.is_of_settings() || is_missing {
-            true => Self::Usage(error.to_string()),
-            false => Self::of(error.is_damage(), &error),
+        match error {
+            stepwell_data::DataError::Missing { .. } => Self::Usage(error.to_string()),
+            _ if error.is_of_settings() => Self::Usage(error.to_string()),
+            _ => Self::of(error.is_damage(), &error),
         }
     }
 }
 
 impl From<stepwell_disk::Error> for Failure {
     fn from(error: stepwell_disk::Error) -> Self {
-        match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => Self::Usage(error.to_string()),
-            _ => Self::Error(error.to_string()),
-        }
+        Self::Error(error.to_string())
     }
-}
-
-/// Whether a path names nothing on this machine. Standard input is there, and so is a URL, as far
-/// as can be known without opening it.
-fn is_missing(path: &Path) -> bool {
-    let is_elsewhere = path.to_string_lossy().contains("://") || stepwell_data::is_stream(path);
-    !is_elsewhere
-        && path.symlink_metadata().is_err_and(|error| {
-            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-        })
 }
 
 impl fmt::Display for Failure {

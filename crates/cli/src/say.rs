@@ -30,6 +30,16 @@ static ASIDE: AtomicBool = AtomicBool::new(false);
 /// Whether only results, warnings and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
+/// Prints a remark that begins with the program's name.
+pub(crate) fn remark_of_program(text: &str) {
+    remark(format!("{}: {text}", program()));
+}
+
+/// The program's name.
+fn program() -> &'static str {
+    PROGRAM.get().copied().unwrap_or("stepwell")
+}
+
 /// Begins lines on standard error with this program's name.
 pub(crate) fn speak_as(program: &'static str) {
     PROGRAM.get_or_init(|| program);
@@ -190,7 +200,7 @@ fn error(text: impl Display) {
 
 /// Prints to standard error, as one line, text about the program, which begins with its name.
 fn of_program(text: Arguments<'_>) {
-    let (program, text) = (PROGRAM.get().unwrap_or(&"stepwell"), text.to_string());
+    let (program, text) = (program(), text.to_string());
     error(format_args!("{program}: {}", visible(&text)));
 }
 

@@ -54,7 +54,7 @@ impl Signals {
             if screen.is_term() {
                 // Clears a progress bar and the terminal's echo of the key; errors don't matter.
                 let _ = screen.clear_line();
-                say::remark("stepwell: stopping after the current step; repeat to stop at once");
+                say::remark_of_program("stopping after the current step; repeat to stop at once");
             }
             stop.make();
         };

@@ -14,9 +14,17 @@ pub(crate) const MEND_CACHE: &str =
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// A path or pattern matches no readable file.
+    /// Something at a path is no readable file.
     #[error("{}: {why}", path.display())]
     Path {
+        /// The path or pattern as given.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// A path names no file, or a pattern matches none.
+    #[error("{}: {why}", path.display())]
+    Missing {
         /// The path or pattern as given.
         path: PathBuf,
         /// Reason.

@@ -69,7 +69,7 @@ pub use cut_lists::{CutColumn, CutLists};
 pub use data_cache::{
     CACHE_MALFORMED_MAX, CacheAt, CacheReader, CacheWriter, DataCache, SourceFile,
 };
-pub use data_file::{is_stream, length_of, read_objects_with};
+pub use data_file::{is_stream, is_url, length_of, read_objects_with};
 pub use error::DataError;
 pub use file_notes::{note_recordless, recordless_note, repeated, repeated_note};
 pub use file_reader::FileReader;

@@ -16,7 +16,12 @@ use crate::error::DataError;
 /// its writer.
 pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
-    let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
+    let about = std::fs::metadata(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            DataError::Missing { path: path.to_owned(), why: explain(&error) }
+        }
+        _ => wrong(explain(&error)),
+    })?;
     if !about.is_file() {
         return Err(wrong(no_file(about.file_type()).to_owned()));
     }

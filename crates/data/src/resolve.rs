@@ -24,10 +24,10 @@ use crate::open_file::explain;
 /// it has no examples.
 ///
 /// # Errors
-/// [`DataError::Options`]: no patterns, or an empty one. [`DataError::Path`], which names the path:
-/// a pattern without a match, a missing file, not a regular file, only empty files, a file that
-/// can't be opened or has an unsupported compression. [`DataError::Damaged`]: a truncated packed
-/// file. [`DataError::Read`]: compressed data that is damaged from the start.
+/// [`DataError::Options`]: no patterns, or an empty one. [`DataError::Missing`]: a pattern without
+/// a match, or a missing file. [`DataError::Path`]: not a regular file, only empty files, a file
+/// that can't be opened or has an unsupported compression. [`DataError::Damaged`]: a truncated
+/// packed file. [`DataError::Read`]: compressed data that is damaged from the start.
 pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError> {
     if patterns.is_empty() {
         return Err(DataError::Options("no data file is given".to_owned()));
@@ -47,7 +47,7 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
             files.extend(matches(path)?);
         } else if has_braces(path) && !path.exists() {
             let why = format!("does not exist{BRACES}");
-            return Err(DataError::Path { path: path.to_owned(), why });
+            return Err(DataError::Missing { path: path.to_owned(), why });
         } else {
             files.push(path.to_owned());
         }
@@ -105,7 +105,8 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     found.sort_by(|one, other| by_number(one.as_os_str(), other.as_os_str()));
     if found.is_empty() {
         let braces = if has_braces(pattern) { BRACES } else { "" };
-        return Err(wrong(format!("matches no file{braces}")));
+        let why = format!("matches no file{braces}");
+        return Err(DataError::Missing { path: pattern.to_owned(), why });
     }
     Ok(found)
 }

@@ -324,8 +324,13 @@ pub(crate) fn group_of(groups: &[Arc<Group>], table: usize) -> (usize, &Arc<Grou
 }
 
 /// The rules in force, the same in every table group.
-pub(crate) fn rules_of(groups: &[Arc<Group>]) -> Rules {
+pub fn rules_of(groups: &[Arc<Group>]) -> Rules {
     groups.first().map(|group| group.rules).unwrap_or_default()
+}
+
+/// The last step that the row histories of all table groups can count.
+pub fn last_step_of(groups: &[Arc<Group>]) -> Option<u64> {
+    groups.iter().map(|group| group.spec().steps_max()).min()
 }
 
 /// Ends a visit of rows if a stop was requested.

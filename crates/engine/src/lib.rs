@@ -61,7 +61,7 @@ pub use device::{
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result, file_error};
-pub use group::{Group, IndexWatch, Traffic, TrafficCount};
+pub use group::{Group, IndexWatch, Traffic, TrafficCount, last_step_of, rules_of};
 pub use group_tables::{GroupTables, TABLES_MAX};
 pub use harvest::HarvestSize;
 pub use hierarchy::{Hands, Hierarchy};

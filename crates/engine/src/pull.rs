@@ -204,7 +204,7 @@ impl Puller {
     /// # Errors
     /// If the store cannot be read.
     pub fn advance(&mut self) -> Result<()> {
-        self.advance_reads(false)
+        self.advance_reads(Wait::No)
     }
 
     /// Like [`Puller::advance`]; waits for a read in flight, if any.
@@ -212,12 +212,12 @@ impl Puller {
     /// # Errors
     /// If the store cannot be read.
     pub fn wait(&mut self) -> Result<()> {
-        self.advance_reads(true)
+        self.advance_reads(Wait::ForOne)
     }
 
-    fn advance_reads(&mut self, wait: bool) -> Result<()> {
+    fn advance_reads(&mut self, wait: Wait) -> Result<()> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
-        reader.advance(if wait { Wait::ForOne } else { Wait::No })?;
+        reader.advance(wait)?;
         self.harvester.keep(reader, &self.group);
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytemuck::Pod;
+use stepwell_base::owner::RankOf;
 use stepwell_base::queue::Events;
 
 use crate::Result;
@@ -71,6 +72,11 @@ impl Fabric {
     /// Number of ranks.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// This rank, and the number of ranks.
+    pub fn place(&self) -> RankOf {
+        RankOf { rank: self.rank, ranks: self.size }
     }
 
     /// Traffic that this end has sent to other ranks so far.

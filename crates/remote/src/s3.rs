@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::fault::{Fault, innermost};
 use crate::limits::Limits;
 
 /// Where Amazon's machines get their role's credentials.
-const ROLE: ([u8; 4], u16) = ([169, 254, 169, 254], 80);
+const ROLE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(169, 254, 169, 254), 80));
 /// Time limit for the connection to it.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Variables with credentials; one of them is enough.
@@ -260,8 +260,8 @@ async fn find_credentials(environment: &Environment) -> Result<(), Fault> {
 }
 
 /// Whether a server accepts connections at `address`.
-async fn answers(address: impl Into<SocketAddr>) -> bool {
-    let connected = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(address.into())).await;
+async fn answers(address: SocketAddr) -> bool {
+    let connected = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(address)).await;
     matches!(connected, Ok(Ok(_)))
 }
 

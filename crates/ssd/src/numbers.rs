@@ -6,7 +6,6 @@ use std::ops::{Add, Sub};
 ///
 /// Manifests and footers write it in 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
 pub(crate) struct SegmentNumber(u32);
 
 impl SegmentNumber {
@@ -43,8 +42,7 @@ impl From<SegmentNumber> for u64 {
 }
 
 /// Birth of a row: number of the segment that it was first put into, at that segment's origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Birth(pub(crate) u32);
 
 impl Birth {
@@ -55,7 +53,7 @@ impl Birth {
 }
 
 /// The least and the greatest birth of some rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Births {
     pub(crate) least: Birth,
     pub(crate) greatest: Birth,
@@ -76,15 +74,8 @@ impl Births {
     }
 }
 
-impl Default for Births {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
 /// Position of a segment in the table of segments; the index names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
 pub(crate) struct Slot(pub(crate) u32);
 
 impl Slot {
@@ -96,7 +87,6 @@ impl Slot {
 
 /// Number of a page in its segment: 0 is the header page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
 pub(crate) struct PageNumber(pub(crate) u32);
 
 impl PageNumber {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stepwell_data::{DataError, is_stream};
+use stepwell_data::{DataError, is_stream, is_url};
 use stepwell_device::Choice;
 use stepwell_settings::{self as settings, Config};
 
@@ -112,10 +112,10 @@ pub(crate) fn check_data(
     }
 }
 
-/// Refuses data files that do not exist, unless some of the data is a stream or has a URL, which
-/// only the run itself waits for or opens.
+/// Refuses data files that are missing or cannot be read. Lists with a stream or a URL are left to
+/// the run, so that nothing waits here.
 pub(crate) fn check_files(config: &Config) -> Result<(), DataError> {
-    let is_here = |path: &String| !is_stream(Path::new(path)) && !path.contains("://");
+    let is_here = |path: &String| !is_stream(Path::new(path)) && !is_url(Path::new(path));
     for paths in [&config.data.paths, &config.data.eval_paths] {
         if !paths.is_empty() && paths.iter().all(is_here) {
             stepwell_data::resolve(paths)?;

@@ -176,13 +176,16 @@ fn find_data(config: &Config) -> Result<(), Failure> {
         let Err(error) = stepwell_data::resolve(of) else { continue };
         let relative = of.iter().any(|path| Path::new(path).is_relative());
         let here = std::env::current_dir().ok().filter(|_| relative);
-        return Err(match (here, error) {
-            (Some(here), error @ DataError::Path { .. }) => Failure::Usage(format!(
-                "{error}: this name is from the checkpoint, and it was looked up in {}; name the \
-                 data with --data, or run where the model was trained",
-                here.display()
-            )),
-            (_, error) => error.into(),
+        let is_of_path = matches!(error, DataError::Path { .. } | DataError::Missing { .. });
+        let Some(here) = here.filter(|_| is_of_path) else { return Err(error.into()) };
+        let line = format!(
+            "{error}: this name is from the checkpoint, and it was looked up in {}; name the data \
+             with --data, or run where the model was trained",
+            here.display()
+        );
+        return Err(match error.into() {
+            Failure::Usage(_) => Failure::Usage(line),
+            _ => Failure::Error(line),
         });
     }
     Ok(())

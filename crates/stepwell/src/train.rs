@@ -79,6 +79,8 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     if !goes_on && (from.is_none() || args.again) {
         resolve::check_repeats(&config).map_err(Failure::Usage)?;
     }
+    let limits = args.limits.as_deref().map(Limits::read).transpose();
+    let limits = limits.map_err(|error| Failure::Usage(error.to_string()))?;
     note_idle(args, &config, &chosen);
     if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
         say::note("ranks.timeout has no effect, because ranks of one process end together");
@@ -97,8 +99,6 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
             (config, Some(warm))
         }
     };
-    let limits = args.limits.as_deref().map(Limits::read).transpose();
-    let limits = limits.map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Prepared { config, limits, warm })
 }
 

@@ -34,10 +34,15 @@ const SCORED: u64 = 9;
 /// The most mini-batches whose rows a rank may have borrowed at once.
 const BORROWED_MAX: usize = 8;
 
+/// Blocks of a full mini-batch, of all ranks.
+pub(crate) fn blocks_of_all(config: &Config) -> Blocks {
+    Blocks::new(config.data.mini_batch, config.train.blocks).beside_servers(config.servers())
+}
+
 /// Number of examples of the rank that has the most.
 fn own_examples(config: &Config) -> usize {
     let (ranks, all) = (config.ranks.count, config.data.mini_batch);
-    let blocks = Blocks::new(all, config.train.blocks).beside_servers(config.servers());
+    let blocks = blocks_of_all(config);
     let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
     (0..ranks).map(of_rank).max().unwrap_or(all)
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::dense::DeviceDense;
 use crate::run::schema;
 use stepwell_base::clock::Clock;
 use stepwell_device::Device;
@@ -99,7 +100,7 @@ impl Steps {
     /// The most bytes that the dense part of this model uses on each of `devices` devices, and of
     /// pinned host memory for each.
     pub fn device_bytes_max(&self, config: &Config, devices: usize) -> (u64, u64) {
-        TrainedModel::device_bytes_max(self.model.model(), config, devices)
+        DeviceDense::bytes_max(self.model.model(), config, devices)
     }
 
     /// Moves the dense part to `devices`, as `config` sets it.

@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::made_from::{Origin, OriginFile, SourceFile};
+use super::made_from::{Origin, SourceFile};
 use crate::block::Block;
 use crate::chunk::Chunk;
 use crate::compression::open_packed;
@@ -229,12 +229,10 @@ fn file_damaged(path: &Path, place: &str, why: String) -> DataError {
 /// How the files of the origin of a cache differ from `sources`, if they do.
 fn differs(origin: &Origin, sources: &[SourceFile]) -> Option<String> {
     let (was, is) = (origin.files.len(), sources.len());
-    let pairs = sources.iter().zip(&origin.files);
-    let differ = |(now, was): (&SourceFile, &OriginFile)| now.differs(&was.source);
+    let mut pairs = sources.iter().zip(&origin.files);
     pairs
-        .map(differ)
-        .find(Option::is_some)
-        .unwrap_or_else(|| (was != is).then(|| format!("there were {was} files, there are {is}")))
+        .find_map(|(now, was)| now.differs(&was.source))
+        .or_else(|| (was != is).then(|| format!("there were {was} files, there are {is}")))
 }
 
 /// Reads a cache as blocks of lines of its text.

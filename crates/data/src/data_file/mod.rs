@@ -34,7 +34,8 @@ use crate::open_file::{explain, open_file};
 
 pub use self::object::read_objects_with;
 pub use self::stream::is_stream;
-pub(crate) use self::urls::{is_url, is_url_pattern, matches};
+pub use self::urls::is_url;
+pub(crate) use self::urls::{is_url_pattern, matches};
 
 /// Data, opened at its start.
 #[derive(Debug)]

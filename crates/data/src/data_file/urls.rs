@@ -16,7 +16,7 @@ use crate::open_file::explain;
 const META: [char; 3] = ['*', '?', '['];
 
 /// Whether `path` is a URL.
-pub(crate) fn is_url(path: &Path) -> bool {
+pub fn is_url(path: &Path) -> bool {
     let scheme = path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(fits))

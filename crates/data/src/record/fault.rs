@@ -75,7 +75,7 @@ pub(crate) enum WhyValues {
 impl WhyValues {
     /// Message for `value`: an item of `source`, or the number of items.
     fn explain(self, layout: &Layout, source: usize, value: &[u8]) -> String {
-        let (name, text) = (&layout.sources[source], shown(value));
+        let (name, text) = (&layout.sources[source], quoted(value));
         match self {
             Self::NoValue => {
                 let mark = layout.mark_of(source);
@@ -108,7 +108,7 @@ pub const UNLABELLED: &str = "`predict --unlabelled` scores data without labels 
 #[cold]
 pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) -> String {
     let name = &layout.sources[source];
-    let text = shown(value);
+    let text = quoted(value);
     match why {
         Why::NoLabel => format!(
             "{name} is {text}, but a label is a number from 0 to 1; if it is a text, give the \
@@ -167,9 +167,4 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
         }
         Why::Values(why) => why.explain(layout, source, value),
     }
-}
-
-/// A value, quoted for a message.
-pub(super) fn shown(value: &[u8]) -> String {
-    quoted(value)
 }

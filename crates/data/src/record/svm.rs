@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::fault::{Fault, Why, WhyValues, shown};
+use super::fault::{Fault, Why, WhyValues};
 use super::fields::Fields;
 use crate::layout::{Label, LabelSays, Layout, value_of};
+use crate::parse_lines::quoted;
 
 /// Column of the first value of a line.
 pub(crate) const LABEL: &str = "label";
@@ -40,7 +41,7 @@ pub(super) fn split(
     let number = if first.is_some() { 1 } else { 2 };
     for (number, token) in (number..).zip(first.into_iter().chain(tokens)) {
         let fault = |why: &str| {
-            let token = shown(&body[token.clone()]);
+            let token = quoted(&body[token.clone()]);
             Fault::Record { column: number, why: format!("{token} {why}") }
         };
         let Some(colon) = memchr(b':', &body[token.clone()]).map(|at| token.start + at) else {

@@ -19,10 +19,10 @@ use crate::say::{self, Page, put, tell};
 pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<(), Failure> {
     let Named { checkpoint, stores } = named(directories).map_err(Failure::Usage)?;
     let _leases = leases(&stores)?;
-    refuse_inside(directories, into)?;
-    refuse_file(into)?;
+    refuse_inside(directories, into).map_err(Failure::Usage)?;
+    refuse_file(into).map_err(Failure::Usage)?;
     if stores.is_empty() {
-        return Err(format!("{} holds no rows", directories[0].display()).into());
+        return Err(Failure::Usage(format!("{} holds no rows", directories[0].display())));
     }
     let (mut lost, mut all) = (0, Vec::new());
     let several = stores.len() > 1 || checkpoint.is_some() || is_below(directories, &stores);

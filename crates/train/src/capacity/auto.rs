@@ -7,6 +7,7 @@
 //!   or work: then the plan reports why that is impossible.
 
 use stepwell_base::ByteCount;
+use stepwell_base::owner::RankOf;
 use stepwell_device::{Choice, Offer};
 use stepwell_engine::{Load, TierPlan};
 use stepwell_settings::{Config, DensePlace};
@@ -25,11 +26,11 @@ fn insists(config: &Config) -> bool {
 pub(crate) fn part(
     config: &Config,
     offer: Offer,
-    (part, parts): (usize, usize),
+    of: RankOf,
     note: &dyn Fn(String),
 ) -> std::result::Result<Option<Offer>, String> {
     let is_asked = config.device != Choice::Auto || config.train.dense == DensePlace::Device;
-    match offer.part(part, parts) {
+    match offer.part(of.rank, of.ranks) {
         Err(why) if !is_asked => {
             note(format!("no GPU is used: {why}"));
             Ok(None)

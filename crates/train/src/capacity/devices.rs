@@ -7,6 +7,7 @@ use stepwell_engine::{DevicePlan, DeviceShare, Error as EngineError, Load, TierP
 use stepwell_settings::{Config, DensePlace};
 
 use super::Wanted;
+use crate::dense::DeviceDense;
 use crate::exchange::Exchange;
 use crate::models::Model;
 use crate::step::TrainedModel;
@@ -135,7 +136,7 @@ impl DeviceRoom {
 pub(super) fn dense_bytes(config: &Config, model: &Model, devices: usize) -> (u64, u64) {
     match config.train.dense {
         DensePlace::Host => (0, 0),
-        DensePlace::Device => TrainedModel::device_bytes_max(model, config, devices),
+        DensePlace::Device => DeviceDense::bytes_max(model, config, devices),
     }
 }
 

@@ -77,10 +77,10 @@ pub struct Ranks {
     pub processes: Option<usize>,
 }
 
-impl Ranks {
-    /// This rank.
+impl Machine {
+    /// The rank that runs on it.
     pub(crate) fn place(&self) -> RankOf {
-        RankOf { rank: self.fabric.rank(), ranks: self.fabric.size() }
+        self.ranks.as_ref().map_or(RankOf::ALONE, |ranks| ranks.fabric.place())
     }
 }
 

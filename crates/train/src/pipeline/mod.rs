@@ -40,6 +40,7 @@ use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, 
 use stepwell_data::{CacheFate, CacheMaking, Chunk, CutLists, OnFate, Schema};
 use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
+    rules_of,
 };
 
 use self::ask::{AskStage, Timer};
@@ -173,7 +174,7 @@ fn wire(
     trained_done: &Handoff<Trained>,
 ) -> Result<(Vec<BoxedStage<Error>>, Finished)> {
     let events = &rhythm.events;
-    let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
+    let rules = rules_of(&parts.groups);
     let (fabric, model) = (parts.mode.fabric().cloned(), parts.mode.model());
     let cut = Cut {
         rank: fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),

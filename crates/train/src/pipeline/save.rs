@@ -132,7 +132,7 @@ impl Saver {
                         self.phase = Phase::Rest;
                         return Ok(there.map_or(Written::ByRankZero, Written::Here));
                     }
-                    let of = RankOf { rank: fabric.rank(), ranks: fabric.size() };
+                    let of = fabric.place();
                     let past = model.past(of);
                     let kept = self.writer.keep(&ModelPart { step, of, groups, past });
                     if kept.is_err() {

@@ -130,12 +130,12 @@ pub(super) fn offer(
     let offer = machine.devices.offer(&config.device, note).map_err(wrong)?;
     // Ranks that are threads divide this process's devices; a rank that is a process has the
     // devices that its launcher shows it.
-    let (rank, ranks) = match &machine.ranks {
-        Some(ranks) if ranks.processes.is_some() => (0, 1),
-        Some(ranks) => (ranks.fabric.rank(), ranks.fabric.size()),
-        None => (0, config.ranks.count),
+    let of = match &machine.ranks {
+        Some(ranks) if ranks.processes.is_some() => RankOf::ALONE,
+        Some(ranks) => ranks.fabric.place(),
+        None => RankOf { rank: 0, ranks: config.ranks.count },
     };
-    let part = |offer| part(config, offer, (rank, ranks), note).map_err(wrong);
+    let part = |offer| part(config, offer, of, note).map_err(wrong);
     let offer = offer.map_or(Ok(None), part)?;
     check_owners(config, offer.as_ref().map_or(1, Offer::len)).map_err(wrong)?;
     Ok(offer)
@@ -164,8 +164,7 @@ fn devices(
     let Some(room) = &capacity.devices else { return Ok((None, Vec::new())) };
     let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
     let devices = machine.devices.open(&room.offer, room.wanted(config)).map_err(wrong)?;
-    let place = machine.ranks.as_ref().map_or(RankOf::ALONE, Ranks::place);
-    let options = DeviceOptions { devices: devices.clone(), place };
+    let options = DeviceOptions { devices: devices.clone(), place: machine.place() };
     let plan = room.rows.clone();
     Ok((Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?), devices))
 }
@@ -246,7 +245,7 @@ pub(super) fn build(
         }
     }
     let mut trained = trained(model, config, around, &devices)?;
-    let of = machine.ranks.as_ref().map_or(RankOf::ALONE, Ranks::place);
+    let of = machine.place();
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
         match &inherited {

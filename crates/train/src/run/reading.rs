@@ -1,5 +1,6 @@
 //! What a run reads, according to its settings.
 
+use stepwell_base::owner::RankOf;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
     DataError, PartOf, Position, Purposes, ReadFrom, Schema, Sharing, SourceOptions, Sources,
@@ -67,7 +68,7 @@ pub(super) fn share(
 ) -> Result<Sources> {
     let (blocks, streams) = (config.train.blocks, config.data.streams);
     let servers = config.servers();
-    let (rank, ranks) = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
+    let RankOf { rank, ranks } = fabric.map_or(RankOf::ALONE, Fabric::place);
     if ranks == 1 && streams == 1 {
         return Ok(sources);
     }

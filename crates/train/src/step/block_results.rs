@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
+use stepwell_base::owner::RankOf;
 use stepwell_data::Labels;
 use stepwell_engine::Blocks;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
@@ -17,8 +18,8 @@ use crate::dense::{DenseExecutor, LANES};
 use crate::labels::lanes as label_lanes;
 use crate::metrics;
 
-/// Lanes of a vector of `count` parameters that rank `rank` of `ranks` sums.
-pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usize> {
+/// Lanes of a vector of `count` parameters that a rank sums.
+pub(super) fn lanes_of(count: usize, RankOf { rank, ranks }: RankOf) -> Range<usize> {
     count * rank / ranks..count * (rank + 1) / ranks
 }
 
@@ -255,7 +256,7 @@ pub(super) fn put_dense(
     let gradients = dense.gradients()?;
     for subtree in blocks.subtrees() {
         for (rank, message) in messages.iter_mut().enumerate() {
-            let lanes = lanes_of(count, (rank, ranks));
+            let lanes = lanes_of(count, RankOf { rank, ranks });
             let sum: &mut [f32] = message.room(lanes.len());
             in_pieces(pool, sum, |range, sum| {
                 let range = lanes.start + range.start..lanes.start + range.end;

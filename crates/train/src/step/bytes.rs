@@ -10,12 +10,6 @@ use crate::dense::{DeviceDense, LANES};
 use crate::models::Model;
 
 impl TrainedModel {
-    /// The most bytes that the dense part uses on each of `devices` devices, and of pinned host
-    /// memory for each.
-    pub(crate) fn device_bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
-        DeviceDense::bytes_max(model, config, devices)
-    }
-
     /// How rows of `model` may be pooled on `devices` devices.
     pub(crate) fn pool_shape<'a>(
         model: &'a Model,

@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use stepwell_base::owner::owner;
+use stepwell_base::owner::{RankOf, owner};
 use stepwell_base::stage::Progress;
 use stepwell_engine::{Borrowed, Group, Purpose};
 use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
@@ -197,7 +197,7 @@ impl InStep {
     /// sends them.
     fn read(&mut self, results: &[Message], mini: &MiniBatch) -> Result<Option<AllToAll>> {
         let Self { model, own: OwnBlocks { fabric, .. }, early, scored, .. } = self;
-        let own = lanes_of(model.dense.parameter_count(), (fabric.rank(), fabric.size()));
+        let own = lanes_of(model.dense.parameter_count(), fabric.place());
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
         let (blocks, labels) = (mini.cargo.blocks.of_all(), model.model.label_lanes());
         let subtrees = scored.read(results, fabric.rank(), blocks, labels, lanes)?;
@@ -219,13 +219,13 @@ impl InStep {
         groups: &[Arc<Group>],
     ) -> Result<()> {
         let blocks = mini.cargo.blocks.of_all();
-        let (own, ranks) = self.own.place();
+        let RankOf { rank: own, ranks } = self.own.fabric.place();
         let TrainedModel { embeddings, dense, profile, pool, .. } = &mut self.model;
         let count = dense.parameter_count();
         let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for (rank, (results, summed)) in results.iter().zip(summed).enumerate() {
             let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
-            let lanes = lanes_of(count, (rank, ranks));
+            let lanes = lanes_of(count, RankOf { rank, ranks });
             let sum = summed.reader().take_exactly::<f32>(lanes.len()).map_err(wrong)?;
             gradient.push((lanes.start, sum));
             of_rows.push(row_sums(results, blocks.of_rank(rank, ranks), own).map_err(wrong)?);

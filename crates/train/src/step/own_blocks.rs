@@ -1,13 +1,15 @@
 //! A rank's own blocks of a mini-batch that several ranks compute.
 
+use stepwell_base::owner::RankOf;
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Blocks, Borrowed, Guests, Part, Purpose};
+use stepwell_engine::{Borrowed, Guests, Part, Purpose};
 use stepwell_fabric::{Fabric, Message};
 use stepwell_settings::Config;
 
 use super::block_results::{BlockResults, NextStep, lanes_of, put_dense};
 use super::trained::{RowLaps, TrainedModel};
 use crate::batch::{MiniBatch, Shared};
+use crate::exchange::blocks_of_all;
 use crate::machine::{Late, Ranks};
 use crate::{Error, Result};
 
@@ -57,20 +59,14 @@ impl OwnBlocks {
         dense_sums: DenseSums,
     ) -> Result<Self> {
         let Ranks { fabric, stop, .. } = ranks;
-        let blocks = Blocks::new(config.data.mini_batch, config.train.blocks);
-        let blocks = blocks.beside_servers(config.servers());
-        let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
+        let own = blocks_of_all(config).of_rank(fabric.rank(), fabric.size());
+        let examples = own.examples_max();
         let ids = model.model.features().ids_by_table();
         let rows: Vec<usize> = ids.into_iter().map(|ids| ids as usize * examples).collect();
         let guests = Guests::new(model.embeddings.tables(), &rows);
         let guests = guests.map_err(Error::no_memory_of_ranks)?;
         let (fabric, stop) = (fabric.clone(), stop.clone());
         Ok(Self { fabric, guests, stop, delay, dense_sums })
-    }
-
-    /// This rank, and the number of ranks.
-    pub(super) fn place(&self) -> (usize, usize) {
-        (self.fabric.rank(), self.fabric.size())
     }
 
     /// Gives back the buffers of messages.
@@ -114,7 +110,7 @@ impl OwnBlocks {
         let kinds = model.model.label_lanes();
         let routes = if trains { &cargo.shared.routes[..] } else { &[] };
         let mut messages = self.messages(|rank| {
-            let lanes = lanes_of(lanes, (rank, self.fabric.size())).len();
+            let lanes = lanes_of(lanes, RankOf { rank, ranks: self.fabric.size() }).len();
             BlockResults::bytes_max(blocks, lanes, kinds, rank)
                 + model.embeddings.sums_bytes_max(routes, rank, blocks)
         });

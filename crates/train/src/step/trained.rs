@@ -279,14 +279,6 @@ impl TrainedModel {
         let step = self.dense.load(dense)?;
         self.embeddings.load(dense, step, place)
     }
-
-    /// Loads the dense part that ranks agreed on.
-    ///
-    /// # Errors
-    /// Describes what does not fit this model.
-    pub(super) fn load_dense(&mut self, dense: &Dense) -> std::result::Result<(), String> {
-        self.dense.load(dense).map(drop)
-    }
 }
 
 /// Adds up the sums of blocks in the fixed tree order.

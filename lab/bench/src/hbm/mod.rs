@@ -151,7 +151,8 @@ fn same<T: PartialEq>(kernel: &str, came: &[T], wanted: &[T]) -> Result<()> {
     }
 }
 
-/// Runs the benchmark; calls `say` with a description of each part.
+/// Runs the benchmark; calls `say` with a description of each part and, after each part, `keep`
+/// with the results so far.
 ///
 /// # Errors
 /// No device, a device error, too little memory, or a wrong result of a kernel.

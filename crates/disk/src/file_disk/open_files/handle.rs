@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::SystemTime;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::descriptor::Opened;
 use crate::file::Mode;
+use crate::mutex::lock;
 
 /// Identifies a file, whatever its name. Inode numbers are reused, times of birth are not, but some
 /// file systems have none.
@@ -80,7 +81,7 @@ impl Handle {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {

@@ -19,7 +19,7 @@
 //!   name. If anything else removes, moves or replaces a file, reopening notices it and fails.
 //! - **Locks.** `names`: shared while a file is opened for a new handle, exclusive while a name is
 //!   removed. Then `handle.state`: a thread never waits for a second one while it holds one, except
-//!   to rename a directory, which only one thread does at a time. Then `circle` or `living`, never
+//!   to rename, which only one thread does at a time. Then `circle` or `living`, never
 //!   held during a system call. The circle only tries to lock a state.
 //! - **Failure.** A file with unsynced writes is synced before it is closed, since the system
 //!   reports failed writes only while the file is open. The error is returned by the handle's next

@@ -11,13 +11,14 @@ use super::OpenFiles;
 use super::handle::{Handle, Identity};
 use crate::mutex::lock;
 
-/// Renames a file, or a directory with the files below it.
-fn rename_with(below: &[Below], from: &Path, to: &Path) -> io::Result<()> {
+/// Renames a file, or a directory with the files below it. `moved` has their handles, and their
+/// names afterwards.
+fn rename_with(moved: &[(Arc<Handle>, PathBuf)], from: &Path, to: &Path) -> io::Result<()> {
     // Until it has its new name, no file is reopened.
-    let states: Vec<_> = below.iter().map(|below| below.handle.lock()).collect();
+    let states: Vec<_> = moved.iter().map(|(handle, _)| handle.lock()).collect();
     fs::rename(from, to)?;
-    for (mut state, below) in states.into_iter().zip(below) {
-        state.renamed = Some(to.join(&below.path).into());
+    for (mut state, (_, name)) in states.into_iter().zip(moved) {
+        state.renamed = Some(name.as_path().into());
     }
     Ok(())
 }
@@ -40,17 +41,8 @@ impl OpenFiles {
     /// Removes a directory with its contents; handles of files there stay usable.
     pub(in crate::file_disk) fn remove_tree(&self, path: &Path) -> io::Result<()> {
         let names = self.0.names.write().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = Vec::new();
-        for Below { handle, .. } in self.below(path) {
-            if !handle.has_name() {
-                continue;
-            }
-            if let Err(error) = self.keep(&handle) {
-                self.let_all_go(&kept);
-                return Err(error);
-            }
-            kept.push(handle);
-        }
+        let below = self.below(path).into_iter().map(|below| below.handle);
+        let mut kept = self.keep_each(below.filter(|handle| handle.has_name()))?;
         // Removing many files takes time, so other files can be opened meanwhile if none is kept.
         let _names = (!kept.is_empty()).then_some(names);
         self.with_relief(|| fs::remove_dir_all(path)).inspect_err(|_| {
@@ -68,15 +60,12 @@ impl OpenFiles {
             // Two names of one file: the system leaves both.
             return fs::rename(from, to);
         }
-        let moved = self.keep_all(from)?;
-        let replaced = self.keep_all(to).inspect_err(|_| self.let_all_go(&moved))?;
-        let renamed = rename_with(&self.below(from), from, to);
-        match &renamed {
-            Ok(()) => moved.iter().for_each(|handle| handle.lock().renamed = Some(to.into())),
-            Err(_) => self.let_all_go(&replaced),
-        }
-        self.let_all_go(&moved);
-        renamed
+        let own = self.at(from).into_iter().map(|handle| (handle, to.to_owned()));
+        let below = self.below(from).into_iter();
+        let below = below.map(|Below { handle, path }| (handle, to.join(path)));
+        let moved: Vec<_> = own.chain(below).collect();
+        let replaced = self.keep_all(to)?;
+        rename_with(&moved, from, to).inspect_err(|_| self.let_all_go(&replaced))
     }
 
     /// Handles of files below a directory.
@@ -103,12 +92,26 @@ impl OpenFiles {
         handles.into_iter().filter_map(below).collect()
     }
 
+    /// Handles that were opened under this name or renamed to it.
+    fn at(&self, path: &Path) -> Vec<Arc<Handle>> {
+        let Some(identity) = Identity::at(path) else { return Vec::new() };
+        let mut handles = lock(&self.0.living).of(identity);
+        handles.retain(|handle| handle.is_at(path));
+        handles
+    }
+
     /// Keeps open the handles that were opened under this name or renamed to it.
     fn keep_all(&self, path: &Path) -> io::Result<Vec<Arc<Handle>>> {
+        self.keep_each(self.at(path).into_iter())
+    }
+
+    /// Keeps all of these open, or none if one cannot be opened.
+    fn keep_each(
+        &self,
+        handles: impl Iterator<Item = Arc<Handle>>,
+    ) -> io::Result<Vec<Arc<Handle>>> {
         let mut kept = Vec::new();
-        let Some(identity) = Identity::at(path) else { return Ok(kept) };
-        let handles = lock(&self.0.living).of(identity);
-        for handle in handles.into_iter().filter(|handle| handle.is_at(path)) {
+        for handle in handles {
             if let Err(error) = self.keep(&handle) {
                 self.let_all_go(&kept);
                 return Err(error);

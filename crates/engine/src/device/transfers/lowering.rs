@@ -93,21 +93,21 @@ impl Lowerer {
         if self.tier.rules.hold(Rule::WaitForLowered) && !first.room.over.is_over()? {
             return Ok(false);
         }
-        self.put_first(groups)
+        self.put_first(groups)?;
+        Ok(true)
     }
 
     /// Waits for the first piece, and puts its rows into their slots.
     pub(crate) fn wait(&mut self, groups: &[Arc<Group>]) -> Result<()> {
         let Some(first) = self.under_way.front() else { return Ok(()) };
         first.room.over.wait()?;
-        self.put_first(groups).map(drop)
+        self.put_first(groups)
     }
 
-    /// Puts the rows of the first piece, which has arrived, into their slots; returns `false` if
-    /// there is none.
-    fn put_first(&mut self, groups: &[Arc<Group>]) -> Result<bool> {
+    /// Puts the rows of the first piece, which has arrived, into their slots.
+    fn put_first(&mut self, groups: &[Arc<Group>]) -> Result<()> {
         let Some(Piece { mut room, group, slots }) = self.under_way.pop_front() else {
-            return Ok(false);
+            return Ok(());
         };
         let slab = &groups[group].slab;
         let lanes = slab.row_lanes();
@@ -119,6 +119,6 @@ impl Lowerer {
         }
         drop(held);
         self.free.push(room);
-        Ok(true)
+        Ok(())
     }
 }

@@ -62,13 +62,14 @@ fn open_all(
     // A snapshot has no lock file.
     let is_written = disks[0].exists(LOCK_NAME)?;
     let mut files = Vec::with_capacity(manifest.segments.len());
-    for (entry, spot) in manifest.segments.iter().zip(load::spots(disks, options, manifest)?) {
+    let places = load::file_places(disks, options, manifest)?;
+    for (entry, place) in manifest.segments.iter().zip(places) {
         if let Some(file) = kept(identity(manifest, entry)) {
             files.push(file);
             continue;
         }
-        let disk = &*disks[spot.directory];
-        let mut file = SegmentFile::open(disk, &spot)?;
+        let disk = &*disks[place.directory];
+        let mut file = place.open(disks, manifest, entry)?;
         if is_written {
             let held = hold(Arc::clone(&file.file))?;
             let room = disk.open_files().is_none_or(|files| files.open <= files.bound);

@@ -95,13 +95,13 @@ impl Core {
 }
 
 impl Difference {
-    /// Reads what is new. `None` if `named` is not a later commit of the same store, or the
-    /// difference is not enough.
+    /// Reads the new segments of `named`; `left` are the segments of the commit before. `None` if
+    /// `named` is not a later commit of the same store, or the difference is not enough.
     pub(in crate::store) fn read(
         core: &Core,
         before: &Manifest,
         named: &Named,
-        kept: &Segments,
+        mut left: Segments,
     ) -> Result<Option<Self>> {
         let Named { manifest, files } = named;
         let same_commit = before.commit == manifest.commit && before.segments != manifest.segments;
@@ -113,7 +113,6 @@ impl Difference {
         }
         let mut difference =
             Self { new: Vec::new(), gone: Vec::new(), same: Vec::new(), rows_read: 0 };
-        let mut left = kept.clone();
         for (entry, file) in manifest.segments.iter().zip(files) {
             if let Some((slot, _)) = left.remove(&identity(manifest, entry)) {
                 let bytes = file.file.len()?;

@@ -156,7 +156,7 @@ impl View {
             return Ok(Refreshed { commit: writer.manifest.commit, ..Refreshed::default() });
         }
         let gone = writer.manifest.segments.len();
-        let difference = Difference::read(core, &writer.manifest, &named, &kept)?;
+        let difference = Difference::read(core, &writer.manifest, &named, kept)?;
         let refreshed = match difference {
             Some(difference) => match difference.apply(core, &named, &*disks[0]) {
                 // The snapshot was written to as a store of its own: it is not a later commit.

@@ -234,9 +234,9 @@ impl Core {
     }
 
     /// Counts segments as no longer held.
-    pub(in crate::store) fn unpin(&self, segments: impl Iterator<Item = (SegmentNumber, u64)>) {
+    pub(in crate::store) fn unpin(&self, numbers: impl Iterator<Item = SegmentNumber>) {
         let mut pins = lock(&self.pins);
-        for (number, _) in segments {
+        for number in numbers {
             let Some((holders, _)) = pins.get_mut(&number) else { continue };
             *holders -= 1;
             if *holders == 0 {

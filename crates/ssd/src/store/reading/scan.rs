@@ -277,7 +277,7 @@ impl Scan {
     /// Drops the first segment, which is finished.
     fn pass(&mut self) {
         let passed = self.segments.pop_front();
-        self.core.unpin(passed.iter().map(Pinned::counted));
+        self.core.unpin(passed.iter().map(|pin| pin.counted().0));
         self.passed += 1;
         self.row = 0;
         self.ahead = self.ahead.max(Ahead { segment: self.passed, row: 0 });
@@ -372,7 +372,7 @@ impl Pinned {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        self.core.unpin(self.segments.iter().map(Pinned::counted));
+        self.core.unpin(self.segments.iter().map(|pin| pin.counted().0));
     }
 }
 

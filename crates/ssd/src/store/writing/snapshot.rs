@@ -82,7 +82,7 @@ impl Copies<'_> {
         while let Some((file, bytes)) = self.files.last() {
             copy(&*file.file, target, &segment::name(file.number))?;
             self.core.counters.wrote(file.directory, *bytes as usize);
-            self.core.unpin(std::iter::once((file.number, *bytes)));
+            self.core.unpin(std::iter::once(file.number));
             self.files.pop();
         }
         Ok(())
@@ -91,6 +91,6 @@ impl Copies<'_> {
 
 impl Drop for Copies<'_> {
     fn drop(&mut self) {
-        self.core.unpin(self.counted());
+        self.core.unpin(self.counted().map(|(number, _)| number));
     }
 }

@@ -74,8 +74,7 @@ impl Workshop {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{args:?} succeeded");
         assert!(!error.contains("panicked"), "{args:?}: {error}");
-        let is_note = |line: &&str| line.starts_with("stepwell: note: ");
-        let mut lines = error.trim_end().lines().filter(|line| !is_note(line));
+        let mut lines = beside_notes(error.trim_end());
         let line = lines.next().unwrap_or_default().to_owned();
         assert_eq!(lines.next(), None, "{args:?}: {error}");
         line
@@ -101,9 +100,14 @@ impl Workshop {
     }
 }
 
+/// Lines on standard error other than notes.
+fn beside_notes(error: &str) -> impl Iterator<Item = &str> {
+    error.lines().filter(|line| !line.starts_with("stepwell: note: "))
+}
+
 /// Number of lines on standard error other than notes.
 pub(crate) fn lines_beside_notes(error: &str) -> usize {
-    error.lines().filter(|line| !line.starts_with("stepwell: note: ")).count()
+    beside_notes(error).count()
 }
 
 pub(crate) fn read_json(path: &Path) -> Value {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_base::clock::Clock;
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Cargo as _, Group, Purpose, Unit, WithoutRow};
+use stepwell_engine::{Cargo as _, Group, Purpose, Unit, WithoutRow, last_step_of};
 use stepwell_nn::{Loss, LossSums};
 
 use super::Reporting;
@@ -26,10 +26,12 @@ pub(super) struct Figures {
     /// Whether this run begins at the start of its data.
     at_start: bool,
     pub(super) observer: Arc<dyn Observer>,
-    pub(super) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
     /// Requested after the last step that row histories can count.
     pub(super) stop: StopRequest,
+    /// The last step that row histories can count.
+    last_step: Option<u64>,
     groups: Vec<Arc<Group>>,
     labels: Vec<Label>,
     progressive: Meter,
@@ -49,7 +51,10 @@ impl Figures {
         watch: Reporting,
     ) -> Self {
         let Reporting { observer, clock, exact_scores, counters, stop, only_scores } = watch;
-        let fields: Vec<_> = model.features().columns_of_fields().iter().map(Vec::len).collect();
+        let without_row = || {
+            let fields = model.features().columns_of_fields();
+            WithoutRow::new(groups, &fields.iter().map(Vec::len).collect::<Vec<_>>())
+        };
         let trained_at = clock.seconds();
         Self {
             measured: Measured { steps, trained_at, ..Measured::default() },
@@ -59,12 +64,13 @@ impl Figures {
             clock,
             counters,
             stop,
+            last_step: last_step_of(groups),
             groups: groups.to_vec(),
             labels: model.labels().to_vec(),
             progressive: model.meter(exact_scores),
             eval: model.meter(exact_scores),
             best: Meter::of_probabilities(exact_scores),
-            without_row: only_scores.then(|| WithoutRow::new(groups, &fields)).flatten(),
+            without_row: only_scores.then(without_row).flatten(),
         }
     }
 
@@ -108,10 +114,9 @@ impl Figures {
                     self.observer.trained(scored);
                 }
                 self.measured.trained_at = self.clock.seconds();
-                let last = self.groups.iter().map(|group| group.spec().steps_max()).min();
-                if last.is_some_and(|last| after.step >= last) {
+                if self.last_step.is_some_and(|last| after.step >= last) {
                     // As on a signal: nothing beyond this step is trained, and the model is saved.
-                    self.measured.last_step = last;
+                    self.measured.last_step = self.last_step;
                     self.stop.make();
                 }
             }

@@ -33,10 +33,11 @@ mod window;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
+use stepwell_base::owner::RankOf;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::Progress;
-use stepwell_engine::{Group, Purpose, Unit};
+use stepwell_engine::{Group, Purpose, Unit, last_step_of, rules_of};
 use stepwell_settings::Config;
 use stepwell_sync::OpenEnded;
 
@@ -101,14 +102,14 @@ impl OutOfStep {
         jobs: Sender<Job>,
         learned: Receiver<Learned>,
     ) -> Self {
-        let steps_max = groups.iter().map(|group| group.spec().steps_max()).min();
+        let last_step = last_step_of(groups);
         let steps = Steps {
-            end: steps_max.map_or(u64::MAX, |last| last.saturating_sub(owner.model.steps())),
+            end: last_step.map_or(u64::MAX, |last| last.saturating_sub(owner.model.steps())),
             owner,
             window: Window::default(),
             peers: Peers::new(config),
             ahead_max: config.ahead_max(),
-            rules: groups.first().map(|group| group.rules).unwrap_or_default(),
+            rules: rules_of(groups),
             servers: config.servers(),
             applied: 0,
             begun: 0,
@@ -129,14 +130,14 @@ impl OutOfStep {
         };
         let mut any = steps.take(incoming, open);
         let protocol = &mut *open.protocol;
-        any |= protocol.poll(&steps.owner.own.fabric)?.progressed;
-        any |= steps.peers.receive(&steps.owner.own.fabric)?;
+        any |= protocol.poll(steps.owner.fabric())?.progressed;
+        any |= steps.peers.receive(steps.owner.fabric())?;
         any |= steps.answer(groups)?;
         any |= steps.begin(protocol)?;
         any |= steps.end_computing(protocol)?;
         any |= steps.apply(groups, results)?;
         // New messages and gradients may allow the protocol to continue.
-        any |= protocol.poll(&steps.owner.own.fabric)?.progressed;
+        any |= protocol.poll(steps.owner.fabric())?.progressed;
         if open.closes && steps.applied == steps.last() {
             any |= self.close(results)?;
         }
@@ -148,11 +149,11 @@ impl OutOfStep {
         let Some(open) = &mut self.open else { return Ok(false) };
         let steps = &mut self.steps;
         let waits = steps.rules.hold(Rule::SettleAtMarks);
-        let fabric = &steps.owner.own.fabric;
+        let fabric = steps.owner.fabric();
         let Some(dense) = self.agreement.settle(fabric, &*open.protocol, waits)? else {
             return Ok(false);
         };
-        steps.owner.model.load_dense(&dense).map_err(Error::Config)?;
+        steps.owner.model.dense.load(&dense).map_err(Error::Config)?;
         if let Some(Open { protocol, .. }) = self.open.take() {
             self.agreement.rest(protocol);
         }
@@ -172,7 +173,7 @@ impl Steps {
 
     /// Whether this rank is a server, which computes no gradients.
     fn serves(&self) -> bool {
-        self.owner.own.fabric.rank() < self.servers
+        self.owner.fabric().rank() < self.servers
     }
 
     /// Takes the next units, until something other than a step.
@@ -238,7 +239,7 @@ impl Steps {
             return Ok(false);
         }
         // A server has no examples; its computation is empty.
-        let here = self.peers.rows_are_here(&self.owner.own.fabric)?;
+        let here = self.peers.rows_are_here(self.owner.fabric())?;
         if !here || !self.serves() && protocol.begin().is_none() {
             return Ok(false);
         }
@@ -260,12 +261,12 @@ impl Steps {
         let Received::Item(learned) = self.learned.try_recv() else { return Ok(false) };
         let Learned { mini, results, parameters, mut gradient } = learned;
         self.window.mini(self.begun).cargo = mini.cargo;
-        let (rank, ranks) = self.owner.own.place();
+        let RankOf { rank, ranks } = self.owner.fabric().place();
         let mut results: Vec<_> = results.into_iter().enumerate().collect();
         // Each rank sends to a different rank first.
         results.rotate_left((rank + 1) % ranks);
         for (to, message) in results {
-            self.owner.own.fabric.send(to, talk::LEARNED, message)?;
+            self.owner.fabric().send(to, talk::LEARNED, message)?;
         }
         if !self.serves() {
             let workers = (ranks - self.servers) as f32;
@@ -283,7 +284,7 @@ impl Steps {
         let Some(learned) = self.peers.take_learned() else { return Ok(false) };
         let mini = self.window.mini(self.applied);
         let InStep { model, own, scored, .. } = &mut self.owner;
-        let (blocks, (rank, ranks)) = (mini.cargo.blocks.of_all(), own.place());
+        let (blocks, RankOf { rank, ranks }) = (mini.cargo.blocks.of_all(), own.fabric.place());
         scored.read(&learned, rank, blocks, model.model.label_lanes(), Some(0))?;
         let readers = learned.iter().enumerate().map(|(from, message)| {
             let readers = row_sums(message, blocks.of_rank(from, ranks), rank);
@@ -335,7 +336,7 @@ impl Stepping for OutOfStep {
             return owner.poll(around);
         }
         let dense = owner.model.dense()?.to_dense();
-        let protocol = self.agreement.begin(&owner.own.fabric, &dense)?;
+        let protocol = self.agreement.begin(owner.fabric(), &dense)?;
         self.open = Some(Open { protocol, closes: false });
         Ok(Progress::Progressed)
     }

@@ -12,7 +12,6 @@ use super::read_segment::{DELETIONS_HELD, Known, Loaded, Read, own_deletions, re
 use crate::index::{Ahead, ByPart, Index, Parting, Place};
 use crate::numbers::{PageNumber, PageOf};
 use crate::row_versions::Deletion;
-use crate::segment::SegmentFile;
 use crate::segment::reader::row_of;
 use crate::segment_table::Table;
 use crate::store::opening::ordered_work::Relay;
@@ -155,7 +154,7 @@ impl Try<'_> {
         let entry = &manifest.segments[segment];
         let opened = match &self.loader.sources[segment] {
             Source::Opened(file) => Arc::clone(file),
-            Source::At(spot) => Arc::new(SegmentFile::open(&*disks[spot.directory], spot)?),
+            Source::At(place) => Arc::new(place.open(disks, manifest, entry)?),
         };
         let Read { mut known, rows, deletions } = read_segment(opened, entry, counters)?;
         let own = own_deletions(&deletions, &known.provenance);

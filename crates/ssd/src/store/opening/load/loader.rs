@@ -33,7 +33,28 @@ pub(super) struct Loader<'a> {
 /// A segment's file.
 pub(in crate::store) enum Source {
     Opened(Arc<SegmentFile>),
-    At(Spot),
+    At(FilePlace),
+}
+
+/// A segment's directory, and whether its file uses the page cache.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct FilePlace {
+    pub(in crate::store) directory: usize,
+    cached: bool,
+}
+
+impl FilePlace {
+    /// Opens the file of `entry` there.
+    pub(in crate::store) fn open(
+        self,
+        disks: &[Arc<dyn Disk>],
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+    ) -> Result<SegmentFile> {
+        let Self { directory, cached } = self;
+        let spot = Spot { cached, ..manifest.spot(entry, directory) };
+        SegmentFile::open(&*disks[directory], &spot)
+    }
 }
 
 impl<'a> Loader<'a> {
@@ -54,25 +75,25 @@ impl<'a> Loader<'a> {
         }
         let sources = match files {
             Some(files) => files.into_iter().map(Source::Opened).collect(),
-            None => spots(disks, options, manifest)?.into_iter().map(Source::At).collect(),
+            None => file_places(disks, options, manifest)?.into_iter().map(Source::At).collect(),
         };
         Ok(Self { disks, options, manifest, counters, sources, pages, firsts, owners })
     }
 }
 
-/// How to open each segment that the manifest names; the first ones use the page cache.
-pub(in crate::store) fn spots(
+/// The place of each segment that the manifest names; the first ones use the page cache.
+pub(in crate::store) fn file_places(
     disks: &[Arc<dyn Disk>],
     options: &StoreOptions,
     manifest: &Manifest,
-) -> Result<Vec<Spot>> {
+) -> Result<Vec<FilePlace>> {
     let mut cached_left = options.cached_bytes;
-    let spot = |(entry, directory): (&SegmentEntry, usize)| {
+    let place = |(entry, directory): (&SegmentEntry, usize)| {
         let cached = cached_left >= entry.bytes;
         cached_left -= if cached { entry.bytes } else { 0 };
-        Spot { cached, ..manifest.spot(entry, directory) }
+        FilePlace { directory, cached }
     };
-    Ok(manifest.segments.iter().zip(find(disks, manifest)?).map(spot).collect())
+    Ok(manifest.segments.iter().zip(find(disks, manifest)?).map(place).collect())
 }
 
 /// The directory of each segment that the manifest names.

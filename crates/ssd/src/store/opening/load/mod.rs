@@ -32,7 +32,7 @@ use stepwell_disk::Disk;
 use self::attempt::Order;
 pub(crate) use self::attempt::listed_bytes;
 use self::loader::Loader;
-pub(in crate::store) use self::loader::{find, spots};
+pub(in crate::store) use self::loader::{file_places, find};
 pub(crate) use self::read_segment::DELETIONS_HELD;
 pub(in crate::store) use self::read_segment::{Loaded, Read, own_deletions, read_segment};
 use crate::index::Index;
