@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures a GPU in ten minutes and writes the results to folder $1: tests, kernels, operations in
-# plain CUDA, whole runs, PyTorch on the same card, one profiled step. Run `make.sh` first.
+# plain CUDA, whole runs, PyTorch on the same card, one profiled step, kernels under sanitizers. Run
+# `make.sh` first. Device `emulated` as $2 tries the script on a machine without a GPU.
 #
 #   bench/gpu/run.sh results && python3 bench/gpu/table.py results
 #
@@ -8,6 +9,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=$(realpath -m "${1:?a folder for the results}")
+device=${2:-cuda:0}
 mkdir -p "$out"
 : >"$out/status.tsv"
 work=$(mktemp -d)
@@ -30,7 +32,7 @@ part() {
 run() {
     local name=$1
     shift
-    part "$name" 60 "$stepwell" train --data "$work/s.packed" --device cuda:0 \
+    part "$name" 60 "$stepwell" train --data "$work/s.packed" --device "$device" \
         --train.dense device --data.epochs 3 --data.eval_fraction 0.01 --tiers.dram 6GiB \
         --report "$out/$name.json" --metrics "$out/$name.jsonl" "$@"
 }
@@ -50,7 +52,7 @@ part draw 120 bash -c '"$0" synth --examples 2000000 --out "$1.tsv" &&
 part twins 120 "$work/twins"
 part conformance 120 "$work/conformance" devices_of_nvidia
 wait
-part hbm 90 "$lab" bench hbm --device cuda:0 --rounds 3 --json "$out/hbm.json"
+part hbm 90 "$lab" bench hbm --device "$device" --rounds 3 --json "$out/hbm.json"
 part nvcc 60 nvcc -O3 -arch=native -o "$work/micro" bench/gpu/micro.cu -lcublasLt
 part micro 60 "$work/micro"
 run deepfm --model deepfm
@@ -68,4 +70,8 @@ peer tf32_deepfm --model deepfm --compile --tf32
 peer bf16_deepfm --model deepfm --compile --bf16
 part ncu 60 ncu --kill yes --clock-control none --csv --launch-skip 1500 --launch-count 160 \
     --metrics gpu__time_duration.sum,sm__throughput.avg.pct_of_peak_sustained_elapsed,gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed \
-    "$stepwell" train --data "$work/s.packed" --model deepfm --device cuda:0 --train.dense device
+    "$stepwell" train --data "$work/s.packed" --model deepfm --device "$device" --train.dense device
+for tool in memcheck racecheck; do
+    part "$tool" 180 compute-sanitizer --tool "$tool" --error-exitcode 9 "$work/conformance" \
+        devices_of_nvidia
+done
