@@ -5,15 +5,11 @@ use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use bytemuck::Zeroable;
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-}
+use crate::gemm::Product;
 
-/// A floating-point number: f32 or f64, the types that the matrix library supports.
+/// A floating-point number: f32 or f64.
 pub trait Scalar:
-    sealed::Sealed
+    Product
     + Copy
     + Zeroable
     + Default

@@ -2,7 +2,7 @@
 //! with unsafe code.
 //!
 //! ```text
-//! layer ─► Gemm::multiply ─► F32    library: the `gemm` crate, f32 or f64
+//! layer ─► Gemm::multiply ─► F32    the `gemm` library (f64: plain loops)
 //!                            Bf16   operands rounded to bf16, products summed in f32
 //!                                    ├─ amx          tiles of 16 x 16 sums in hardware
 //!                                    ├─ avx512_bf16  dots of 16 lanes in hardware
@@ -34,6 +34,7 @@ mod tile;
 pub use bf16::{Bf16Kernel, bf16_kernel};
 pub(crate) use kernel::{Kernel, Scratch};
 pub(crate) use library::F32;
+pub(crate) use library::Product;
 pub use multiplier::{Multiplier, Side};
 pub(crate) use operand::{Operand, plain, transposed};
 pub(crate) use packed::Packed;

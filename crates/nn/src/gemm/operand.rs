@@ -6,7 +6,7 @@ use crate::matrix::{Matrix, Write};
 
 /// An operand: a matrix or its transpose.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operand<'a, T> {
+pub struct Operand<'a, T> {
     pub(super) data: &'a [T],
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -53,6 +53,14 @@ impl<'a, T> Operand<'a, T> {
         assert!(!columns.is_empty() && columns.end <= self.columns, "columns of an operand");
         let data = &self.data[columns.start * self.column_stride..];
         Self { data, columns: columns.len(), ..self }
+    }
+
+    /// An element.
+    pub(super) fn at(&self, row: usize, column: usize) -> T
+    where
+        T: Copy,
+    {
+        self.data[row * self.row_stride + column * self.column_stride]
     }
 
     /// M1: the last element of a nonempty matrix is inside the slice.

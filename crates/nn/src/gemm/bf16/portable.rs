@@ -8,7 +8,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::round::rounded;
 use crate::gemm::kernel::{Kernel, Scratch};
-use crate::gemm::library::{F32, multiply_piece};
+use crate::gemm::library::{F32, Product};
 use crate::gemm::operand::{Operand, pieces};
 use crate::gemm::tile::DEPTH_MAX;
 use crate::matrix::{MatrixMut, Write};
@@ -28,7 +28,7 @@ impl Kernel<f32> for Portable {
         let [left_lanes, right_lanes] = &mut scratch.lanes;
         for (write, left, right) in pieces(write, left, right) {
             let (left, right) = (copy(left, left_lanes), copy(right, right_lanes));
-            multiply_piece(&mut target, write, left, right.transpose());
+            f32::product(&mut target, write, left, right.transpose());
         }
     }
 
