@@ -1,4 +1,5 @@
-//! Checks what neither rustfmt nor clippy does: sizes of files, widths of lines, heads of crates.
+//! Checks what neither rustfmt nor clippy does: sizes of files, widths of lines, heads of crates, and
+//! where modules with submodules are.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,6 +29,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
         let text = text.map_err(|error| format!("cannot read {path}: {error}"))?;
         faults.extend(faults_of(path, &text));
     }
+    faults.extend(misplaced_modules(&paths));
     println!("  {} files read", paths.len());
     for fault in &faults {
         println!("  {fault}");
@@ -60,6 +62,18 @@ fn faults_of(path: &str, text: &str) -> Vec<String> {
     faults.extend(wide_lines(path, text));
     faults.extend(head_faults(path, text));
     faults
+}
+
+/// Modules that are beside the folder of their submodules, not in it. Roots of targets are exempt.
+fn misplaced_modules(paths: &[String]) -> Vec<String> {
+    let is_root = |path: &str| path.ends_with("/build.rs") || path.ends_with("/tests/mpi.rs");
+    let folders = paths.iter().filter_map(|path| Some((path, path.strip_suffix(".rs")?)));
+    let misplaced = folders.filter(|(path, folder)| {
+        let holds = |other: &String| Path::new(other).starts_with(folder) && other != *path;
+        !is_root(path) && paths.iter().any(holds)
+    });
+    let fault = |(path, folder)| format!("{path}: a module with submodules is {folder}/mod.rs");
+    misplaced.map(fault).collect()
 }
 
 fn wide_lines(path: &str, text: &str) -> Vec<String> {
@@ -100,6 +114,13 @@ mod tests {
         assert!(faults_of("a.rs", &"x();\n".repeat(600)).is_empty());
         let long = faults_of("a.rs", &"x();\n".repeat(601));
         assert_eq!(long, ["a.rs: 601 lines, 600 at most"]);
+    }
+
+    #[test]
+    fn a_module_is_in_the_folder_of_its_submodules() {
+        let paths = ["a/b.rs", "a/b/c.rs", "a/d/mod.rs", "a/d/e.rs", "k/build.rs", "k/build/f.rs"];
+        let faults = misplaced_modules(&paths.map(String::from));
+        assert_eq!(faults, ["a/b.rs: a module with submodules is a/b/mod.rs"]);
     }
 
     #[test]

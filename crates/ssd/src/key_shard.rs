@@ -1,8 +1,8 @@
 //! Sets of key shards: the parts of a table's keys that one of its stores has.
 //!
-//! - **How.** [`key_shard`] (`base/src/owner.rs`) maps a key to its key shard. Ranks use the same
-//!   function to own keys: a store holds what its owner owns, so stores are split and joined as
-//!   owners are. Shards of the in-memory index are unrelated (`index`).
+//! - **How.** [`key_shard`] (`base/src/owner/mod.rs`) maps a key to its key shard. Ranks use the
+//!   same function to own keys: a store holds what its owner owns, so stores are split and joined
+//!   as owners are. Shards of the in-memory index are unrelated (`index`).
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
