@@ -124,7 +124,9 @@ impl Mend {
             self.index = Index::Barely;
             return raise(&mut self.index_bytes, bytes, why);
         }
-        if let (Some(bytes), Some((given, _))) = (after(" for moving rows: give "), &mut self.hbm) {
+        if let Some(bytes) = after(" for moving rows: give ") {
+            // A day without devices of its own has those of the checkpoint, and their memory.
+            let (given, _) = self.hbm.get_or_insert((0, 1.0));
             return raise(given, bytes, why);
         }
         if let Some(space) = why.split("raise tiers.segment, or tiers.space to ").nth(1) {
@@ -214,6 +216,9 @@ mod tests {
                    moving rows: give 9300 or more, or lower data.mini_batch";
         mend.follow(why).unwrap();
         assert_eq!(mend.hbm(), Some(("tiers.hbm", "18600".to_owned())));
+        let mut inherits = Mend::new(&Machine::plain(), Least::default());
+        inherits.follow(why).unwrap();
+        assert_eq!(inherits.hbm(), Some(("tiers.hbm", "9300".to_owned())));
         assert!(matches!(mend.follow(why), Err(Fault::Found(_))), "it has that already");
     }
 
