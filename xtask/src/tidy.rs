@@ -1,5 +1,5 @@
-//! Checks what neither rustfmt nor clippy does: sizes of files, widths of lines, heads of crates, and
-//! where modules with submodules are.
+//! Checks what neither rustfmt nor clippy does: sizes of files, widths of lines, heads of crates,
+//! and where modules with submodules are.
 
 use std::path::Path;
 use std::process::Command;

@@ -29,7 +29,6 @@ mod loss;
 mod matrix;
 mod normal;
 mod parameter;
-mod scalar;
 mod score_bits;
 mod softmax;
 mod tree;
@@ -37,7 +36,7 @@ mod weighted_auc;
 
 pub use auc::Auc;
 pub use error::GraphError;
-pub use gemm::{Bf16Kernel, Gemm, Multiplier, Precision, Side, bf16_kernel};
+pub use gemm::{Bf16Kernel, Gemm, Multiplier, Precision, Scalar, Side, bf16_kernel};
 pub use graph::{
     Block, BlockGradients, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeView,
     PackedWeight, PackedWeights, PassObserver, Plan, Watched, Workspace,
@@ -51,7 +50,6 @@ pub use layer::{
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut, Write};
 pub use parameter::{Initial, ParameterShape, ParameterSpec};
-pub use scalar::Scalar;
 pub use score_bits::AucValue;
 pub use softmax::{ClassSums, softmax_losses};
 pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};

@@ -1,6 +1,6 @@
 //! Losses of a label and their gradients, computed in f64 with pure-Rust exp and ln.
 
-use crate::scalar::Scalar;
+use crate::gemm::Scalar;
 
 /// Loss of one label of an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

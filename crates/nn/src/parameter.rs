@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use stepwell_base::random::Stream;
 
+use crate::gemm::Scalar;
 use crate::normal::normal;
-use crate::scalar::Scalar;
 
 /// Initial values of a parameter: number i is made from number i of the stream `dense/<its name>`
 /// under the seed, rounded to f32.

@@ -1,6 +1,6 @@
 //! Cross entropy of a softmax over classes, computed in f64 with pure-Rust exp and ln.
 
-use crate::scalar::Scalar;
+use crate::gemm::Scalar;
 
 /// Sums over the examples of a block, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -13,7 +13,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::scalar::Scalar;
+use crate::gemm::Scalar;
 
 /// Lanes summed at a time; a branch keeps a partial sum of this size on the stack.
 const TILE: usize = 128;

@@ -29,18 +29,19 @@ mod library;
 mod multiplier;
 mod operand;
 mod packed;
+mod product;
+mod scalar;
 mod tile;
 
 pub use bf16::{Bf16Kernel, bf16_kernel};
 pub(crate) use kernel::{Kernel, Scratch};
 pub(crate) use library::F32;
-pub(crate) use library::Product;
 pub use multiplier::{Multiplier, Side};
 pub(crate) use operand::{Operand, plain, transposed};
 pub(crate) use packed::Packed;
+pub use scalar::Scalar;
 
 use crate::matrix::{MatrixMut, Write};
-use crate::scalar::Scalar;
 
 /// Number type of the operands of products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

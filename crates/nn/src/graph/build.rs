@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::plan::{NodeUse, plan};
 use super::{BufferKind, Graph, Node};
 use crate::error::GraphError;
+use crate::gemm::Scalar;
 use crate::gemm::{F32, Precision};
 use crate::layer::{Flops, GradientTarget, Layer, Layout, NodeId, Source};
 use crate::matrix::Write;
 use crate::parameter::{Initial, ParameterShape, ParameterSpec};
-use crate::scalar::Scalar;
 
 /// Columns of a graph's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::Graph;
 use crate::gemm::Precision;
+use crate::gemm::Scalar;
 use crate::layer::{GradientTarget, Operation, Source};
-use crate::scalar::Scalar;
 
 /// A node: its operation, its inputs, and the positions of its buffers.
 ///

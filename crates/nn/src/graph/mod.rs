@@ -63,6 +63,7 @@ pub use weights::{PackedWeight, PackedWeights};
 pub use workspace::Workspace;
 
 use self::weights::{Direction, Weights};
+use crate::gemm::Scalar;
 use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
     Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Purpose, Rest,
@@ -70,7 +71,6 @@ use crate::layer::{
 };
 use crate::matrix::{Matrix, MatrixMut};
 use crate::parameter::ParameterSpec;
-use crate::scalar::Scalar;
 
 /// Inputs of one block.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use super::Graph;
 use super::weights::{Direction, PackedWeight, PackedWeights};
+use crate::gemm::Scalar;
 use crate::gemm::{Packed, plain, transposed};
 use crate::matrix::Matrix;
-use crate::scalar::Scalar;
 
 impl<T: Scalar> Graph<T> {
     /// Allocates packed weights of [`Graph::packed_bytes`] bytes.

@@ -2,9 +2,9 @@
 
 use super::weights::{PackedWeights, Weights};
 use super::{Block, BlockGradients, Graph, Workspace};
+use crate::gemm::Scalar;
 use crate::layer::{NodeId, Purpose, clear_columns};
 use crate::matrix::MatrixMut;
-use crate::scalar::Scalar;
 
 /// Observes a pass over a block, on the thread that runs it.
 ///

@@ -10,8 +10,8 @@
 //! once per mini-batch by their sum, and stores it with the parameters.
 
 use super::Graph;
+use crate::gemm::Scalar;
 use crate::parameter::ParameterSpec;
-use crate::scalar::Scalar;
 
 impl<T: Scalar> Graph<T> {
     /// Name, shape and position of each part of the state.

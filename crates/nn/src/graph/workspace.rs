@@ -3,8 +3,8 @@
 use stepwell_base::huge::HugeSlice;
 
 use super::Graph;
+use crate::gemm::Scalar;
 use crate::gemm::Scratch;
-use crate::scalar::Scalar;
 
 /// Values and gradients of a block with a bounded number of examples; one workspace per thread.
 ///

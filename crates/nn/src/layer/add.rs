@@ -3,8 +3,8 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, Layer, Operation, Reads};
+use crate::gemm::Scalar;
 use crate::matrix::{Matrix, MatrixMut, Write};
-use crate::scalar::Scalar;
 
 /// `y = x₀ + x₁ + …`, lane by lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

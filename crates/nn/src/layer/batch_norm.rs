@@ -34,9 +34,9 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::channels::sum_of;
 use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Purpose, Reads};
+use crate::gemm::Scalar;
 use crate::matrix::{Matrix, Write};
 use crate::parameter::{Initial, ParameterShape};
-use crate::scalar::Scalar;
 
 /// Normalizes channels over a block.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 //! dependent additions, so value i joins partial sum i mod 16, and the partial sums are added in
 //! order at the end. The order doesn't depend on the processor.
 
-use crate::scalar::Scalar;
+use crate::gemm::Scalar;
 
 /// Number of partial sums.
 const PARTS: usize = 16;

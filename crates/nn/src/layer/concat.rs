@@ -2,8 +2,8 @@
 
 use super::add::copy;
 use super::{Backward, Flops, Forward, Layer, Operation, Reads};
+use crate::gemm::Scalar;
 use crate::matrix::Write;
-use crate::scalar::Scalar;
 
 /// `y = [x₀ | x₁ | …]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

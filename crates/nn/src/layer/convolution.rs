@@ -24,10 +24,10 @@ use super::channels::sum_of;
 use super::linear::{pass_through, relu};
 use super::window::Places;
 use super::{Activation, Backward, Flops, Forward, Image, Layer, Operation, Reads, Window};
+use crate::gemm::Scalar;
 use crate::gemm::{plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
-use crate::scalar::Scalar;
 
 /// A convolution with its activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,10 +21,10 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Reads};
+use crate::gemm::Scalar;
 use crate::gemm::{plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
-use crate::scalar::Scalar;
 
 /// A cross layer over `x₀`, its first input, and `x`, its second, which may also be `x₀`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,8 +23,8 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::factorization_machine::{TILE, tiles};
 use super::{Backward, Flops, Forward, GradientOut, Inputs, Layer, Operation, Reads};
+use crate::gemm::Scalar;
 use crate::matrix::{Matrix, MatrixMut, Write};
-use crate::scalar::Scalar;
 
 /// Vectors multiplied with a tile before the products are written.
 const CHUNK: usize = 32;

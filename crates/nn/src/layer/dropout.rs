@@ -15,9 +15,9 @@
 use stepwell_base::random::Stream;
 
 use super::{Backward, Flops, Forward, Layer, Operation, Purpose, Reads};
+use crate::gemm::Scalar;
 use crate::matrix::Write;
 use crate::normal::uniform;
-use crate::scalar::Scalar;
 
 /// Drops lanes in training, and none in evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]

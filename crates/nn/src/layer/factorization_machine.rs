@@ -13,8 +13,8 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Reads};
+use crate::gemm::Scalar;
 use crate::matrix::{Matrix, MatrixMut, Write};
-use crate::scalar::Scalar;
 
 /// Second-order interactions of `slots` vectors of `dim` values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

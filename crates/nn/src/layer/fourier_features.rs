@@ -24,10 +24,10 @@ use std::f64::consts::TAU;
 use stepwell_base::random::Stream;
 
 use super::{Backward, Flops, Forward, Layer, Operation, Reads};
+use crate::gemm::Scalar;
 use crate::gemm::{plain, transposed};
 use crate::matrix::{Matrix, Write};
 use crate::normal::{normal, uniform};
-use crate::scalar::Scalar;
 
 /// Random Fourier features of a Gaussian kernel.
 #[derive(Clone, Debug, PartialEq)]

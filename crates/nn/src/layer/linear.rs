@@ -13,10 +13,10 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Activation, Backward, Flops, Forward, Layer, Operation, Reads};
+use crate::gemm::Scalar;
 use crate::gemm::{plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
-use crate::scalar::Scalar;
 
 /// A fully connected layer with its activation.
 #[derive(Clone, Debug, PartialEq, Eq)]

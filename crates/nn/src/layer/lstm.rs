@@ -35,10 +35,10 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, Inputs, Layer, Operation, Reads, clear_columns};
 use crate::exponential;
+use crate::gemm::Scalar;
 use crate::gemm::{plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
-use crate::scalar::Scalar;
 
 /// Layer of cells that reads a sequence and returns their final hidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@
 use std::ops::Range;
 
 use super::Purpose;
+use crate::gemm::Scalar;
 use crate::gemm::{Gemm, Packed};
 use crate::matrix::{Matrix, MatrixMut, Write};
-use crate::scalar::Scalar;
 
 /// Number of a node in execution order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,8 +18,8 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::window::Places;
 use super::{Backward, Flops, Forward, GradientOut, Image, Layer, Operation, Pool, Reads, Window};
+use crate::gemm::Scalar;
 use crate::matrix::{Matrix, MatrixMut, Write};
-use crate::scalar::Scalar;
 
 /// Pooling of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use crate::scalar::Scalar;
+use crate::gemm::Scalar;
 
 /// Values in planes, one per channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

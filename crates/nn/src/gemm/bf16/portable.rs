@@ -8,8 +8,9 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::round::rounded;
 use crate::gemm::kernel::{Kernel, Scratch};
-use crate::gemm::library::{F32, Product};
+use crate::gemm::library::F32;
 use crate::gemm::operand::{Operand, pieces};
+use crate::gemm::product::Product;
 use crate::gemm::tile::DEPTH_MAX;
 use crate::matrix::{MatrixMut, Write};
 

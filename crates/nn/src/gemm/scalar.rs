@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use bytemuck::Zeroable;
 
-use crate::gemm::Product;
+use super::product::Product;
 
 /// A floating-point number: f32 or f64.
 pub trait Scalar:
