@@ -13,6 +13,7 @@ mod circles;
 mod command;
 mod floors;
 mod hung;
+mod invariants;
 mod limit;
 mod mpi;
 mod outcome;

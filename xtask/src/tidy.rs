@@ -1,10 +1,11 @@
 //! Checks what neither rustfmt nor clippy does: sizes of files, widths of lines, heads of crates,
-//! and where modules with submodules are.
+//! names of invariants, and where modules with submodules are.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::command::output;
+use crate::invariants;
 use crate::outcome::Outcome;
 
 const FILE_LINES_MAX: usize = 600;
@@ -22,15 +23,16 @@ const MAY_BE_UNSAFE: [&str; 6] = [
 
 /// Checks every Rust source that git tracks or would track.
 pub(crate) fn check(root: &Path) -> Outcome {
-    let mut faults = Vec::new();
-    let paths = sources(root)?;
-    for path in &paths {
-        let text = std::fs::read_to_string(root.join(path));
+    let mut sources = Vec::new();
+    for path in paths(root)? {
+        let text = std::fs::read_to_string(root.join(&path));
         let text = text.map_err(|error| format!("cannot read {path}: {error}"))?;
-        faults.extend(faults_of(path, &text));
+        sources.push((path, text));
     }
-    faults.extend(misplaced_modules(&paths));
-    println!("  {} files read", paths.len());
+    let mut faults = invariants::faults(&sources);
+    faults.extend(sources.iter().flat_map(|(path, text)| faults_of(path, text)));
+    faults.extend(misplaced_modules(sources.iter().map(|(path, _)| &**path)));
+    println!("  {} files read", sources.len());
     for fault in &faults {
         println!("  {fault}");
     }
@@ -41,7 +43,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
 }
 
 /// Paths of the sources, sorted; deleted but uncommitted files are omitted.
-fn sources(root: &Path) -> Result<Vec<String>, String> {
+fn paths(root: &Path) -> Result<Vec<String>, String> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.rs"];
     let listing = output(Command::new("git").current_dir(root).args(arguments))?;
     let listing = String::from_utf8_lossy(&listing);
@@ -65,12 +67,12 @@ fn faults_of(path: &str, text: &str) -> Vec<String> {
 }
 
 /// Modules that are beside the folder of their submodules, not in it. Roots of targets are exempt.
-fn misplaced_modules(paths: &[String]) -> Vec<String> {
+fn misplaced_modules<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let is_root = |path: &str| path.ends_with("/build.rs") || path.ends_with("/tests/mpi.rs");
-    let folders = paths.iter().filter_map(|path| Some((path, path.strip_suffix(".rs")?)));
+    let folders = paths.clone().filter_map(|path| Some((path, path.strip_suffix(".rs")?)));
     let misplaced = folders.filter(|(path, folder)| {
-        let holds = |other: &String| Path::new(other).starts_with(folder) && other != *path;
-        !is_root(path) && paths.iter().any(holds)
+        let holds = |other: &str| Path::new(other).starts_with(folder) && other != *path;
+        !is_root(path) && paths.clone().any(holds)
     });
     let fault = |(path, folder)| format!("{path}: a module with submodules is {folder}/mod.rs");
     misplaced.map(fault).collect()
@@ -119,7 +121,7 @@ mod tests {
     #[test]
     fn a_module_is_in_the_folder_of_its_submodules() {
         let paths = ["a/b.rs", "a/b/c.rs", "a/d/mod.rs", "a/d/e.rs", "k/build.rs", "k/build/f.rs"];
-        let faults = misplaced_modules(&paths.map(String::from));
+        let faults = misplaced_modules(paths.into_iter());
         assert_eq!(faults, ["a/b.rs: a module with submodules is a/b/mod.rs"]);
     }
 

@@ -7,10 +7,10 @@
 //! line, moves to the front of the next block.
 //!
 //! Invariants:
-//! - I1 the concatenated blocks of a file are the file;
-//! - I2 a block ends with a line end, except for the last block of a file that doesn't;
-//! - I3 where blocks are cut depends only on the file, the block size and the starting position,
-//!   never on how many bytes a read returns.
+//! - DATA-I1: the concatenated blocks of a file are the file;
+//! - DATA-I2: a block ends with a line end, except for the last block of a file that doesn't;
+//! - DATA-I3: where blocks are cut depends only on the file, the block size and the starting
+//!   position, never on how many bytes a read returns.
 //!
 //! Cost: two buffers of `block_bytes` (the caller's block and the remainder) and the decompressor's
 //! (see `compression.rs`). Counting line ends takes one pass, about 0.05 ns per byte.

@@ -5,7 +5,7 @@
 //!   such addresses for bytes.
 //! - **How.** One allocation aligned to [`BLOCK_BYTES`], its length rounded up to a multiple.
 //! - **Invariants.**
-//!   - B1 `start` is aligned to [`BLOCK_BYTES`] and points at `bytes` bytes that this buffer
+//!   - DISK-I1: `start` is aligned to [`BLOCK_BYTES`] and points at `bytes` bytes that this buffer
 //!     exclusively owns, all written at least once; it dangles if `bytes` is 0.
 //! - **Cost.** The memory is filled with zeros when the buffer is made.
 
@@ -32,7 +32,7 @@ pub struct Buffer {
     bytes: usize,
 }
 
-// SAFETY: by B1 the buffer owns its bytes, and any thread may own bytes.
+// SAFETY: by DISK-I1 the buffer owns its bytes, and any thread may own bytes.
 unsafe impl Send for Buffer {}
 // SAFETY: through a shared reference the bytes are only read (except through `start`, whose users
 // are responsible).
@@ -76,7 +76,7 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
             let layout = Self::layout(self.bytes);
-            // SAFETY: by B1 this buffer owns the memory, which `new` allocated with the same
+            // SAFETY: by DISK-I1 this buffer owns the memory, which `new` allocated with the same
             // layout.
             unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
         }
@@ -87,8 +87,8 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: by B1 there are this many bytes, all written; they live as long as the buffer,
-        // which is borrowed.
+        // SAFETY: by DISK-I1 there are this many bytes, all written; they live as long as the
+        // buffer, which is borrowed.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }

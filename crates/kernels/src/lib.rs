@@ -8,10 +8,12 @@
 //!   which the build makes the table [`kernels`]. `shim/` emulates a device here: blocks in random
 //!   order, threads that synchronize as fibers, shared memory between red zones. [`source`] returns
 //!   a file as NVRTC takes it; [`host::run`] launches a kernel on this processor.
-//! - **Invariants.** K1: no kernel's result depends on the order of blocks or threads;
-//!   floating-point numbers are never added atomically. K2: results in f32 have the bits of
-//!   `stepwell-optim` and of the engine's pooling and sums, except NaN payloads, which a device
-//!   chooses. K3: kernels have no `#if`; only the prelude distinguishes compilers.
+//! - **Invariants.**
+//!   - KERNELS-I1: no kernel's result depends on the order of blocks or threads; floating-point
+//!     numbers are never added atomically.
+//!   - KERNELS-I2: results in f32 have the bits of `stepwell-optim` and of the engine's pooling and
+//!     sums, except NaN payloads, which a device chooses.
+//!   - KERNELS-I3: kernels have no `#if`; only the prelude distinguishes compilers.
 //! - **Failure.** Detectable behavior that a device leaves undefined ends a launch of [`host`] with
 //!   a [`host::Fault`] that names file, line, block and thread.
 //!

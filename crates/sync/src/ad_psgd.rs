@@ -10,7 +10,7 @@
 //! Even ranks ask and odd ranks answer, so that no two wait for each other.
 //!
 //! - **Invariants.** Averaging keeps the sum of all ranks' parameters: an asking rank changes
-//!   nothing between asking and averaging (S8), an answering rank averages at once. So each
+//!   nothing between asking and averaging (SYNC-I8), an answering rank averages at once. So each
 //!   gradient moves the mean of the parameters, which is the model, by rate / N of it, once.
 //! - **Source.** Lian, Zhang, Zhang, Liu, "Asynchronous decentralized parallel stochastic gradient
 //!   descent" (2018), with which the RNA thesis compares.

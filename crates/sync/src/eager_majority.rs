@@ -12,7 +12,7 @@
 //! rank ([`Options::may_rest`]) when it learns that another waits for the round.
 //!
 //! - **Invariants.** All ranks have the same parameters after equally many rounds. A late gradient
-//!   is added to its rank's next one (S9), none is lost; its age is unbounded.
+//!   is added to its rank's next one (SYNC-I9), none is lost; its age is unbounded.
 //! - **Source.** Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming unbalanced training workloads
 //!   in deep learning with partial collective operations" (2020), majority allreduce, with which
 //!   the RNA thesis compares.

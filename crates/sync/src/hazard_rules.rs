@@ -4,27 +4,32 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Rule {
-    /// S1: a worker overwrites its gradient in the server's window only after it was used
+    /// SYNC-I1: a worker overwrites its gradient in the server's window only after it was used
     /// (RDMA-wild, algorithm 2, line 8); else gradients are lost.
     WaitForUsed,
-    /// S2: a server records which version it used (algorithm 1, line 14); else it uses one twice.
+    /// SYNC-I2: a server records which version it used (algorithm 1, line 14); else it uses one
+    /// twice.
     NoteUsed,
-    /// S3: a version is written after its data; else an older gradient is used under its number.
+    /// SYNC-I3: a version is written after its data; else an older gradient is used under its
+    /// number.
     VersionLast,
-    /// S4: gradients older than the bound are dropped; else the bound is broken.
+    /// SYNC-I4: gradients older than the bound are dropped; else the bound is broken.
     DropStale,
-    /// S5: an answer to the probe of an iteration that has begun is ignored; else a reduction
+    /// SYNC-I5: an answer to the probe of an iteration that has begun is ignored; else a reduction
     /// begins for which no rank is ready.
     ExpireProbes,
-    /// S6: gradients that were in a reduction are removed; else they are used twice.
+    /// SYNC-I6: gradients that were in a reduction are removed; else they are used twice.
     TakeOnce,
-    /// S7: a group pushes its changes since the server's last answer; else it pushes some twice.
+    /// SYNC-I7: a group pushes its changes since the server's last answer; else it pushes some
+    /// twice.
     PushOnce,
-    /// S8: while two ranks average, neither changes its parameters; else a gradient is partly lost.
+    /// SYNC-I8: while two ranks average, neither changes its parameters; else a gradient is partly
+    /// lost.
     AverageAtomically,
-    /// S9: a gradient too late for a reduction stays for the next; else it is lost.
+    /// SYNC-I9: a gradient too late for a reduction stays for the next; else it is lost.
     KeepLate,
-    /// S10: a reader of rows waits for gradients that are older than the bound; else it is broken.
+    /// SYNC-I10: a reader of rows waits for gradients that are older than the bound; else it is
+    /// broken.
     WaitForRows,
 }
 

@@ -7,9 +7,10 @@
 //!          ─► put model, then versions, to those workers
 //! ```
 //!
-//! - **Invariants.** Between two puts of a worker the server has used the first (S1), so none is
-//!   lost; the server records what it used (S2), so none is used twice; a version appears after its
-//!   data (S3). A worker's gradient is at most N - 1 updates old when all are equally fast.
+//! - **Invariants.** Between two puts of a worker the server has used the first (SYNC-I1), so none
+//!   is lost; the server records what it used (SYNC-I2), so none is used twice; a version appears
+//!   after its data (SYNC-I3). A worker's gradient is at most N - 1 updates old when all are
+//!   equally fast.
 //! - **Cost.** The server copies each gradient out of its window, rewrites the model for it on one
 //!   thread, and sends the model as often. The paper's server uses a gradient in place; here memory
 //!   that another process may write to is not lent to an optimizer.

@@ -2,7 +2,8 @@
 //! receives. Which gradients the server waits for in between is the server's decision, so
 //! `sync_dsgd` and `rdma_wild` have the same workers.
 //!
-//! - **Invariants.** S1: a worker puts a gradient only after the server has used the previous one.
+//! - **Invariants.** A worker puts a gradient only after the server has used the previous one
+//!   (SYNC-I1).
 //! - **Cost.** The model is copied out of its window, since its learner must not delay others'
 //!   puts; the paper's workers compute on the window itself.
 //! - **Source.** Lim et al., "RDMA-wild", algorithm 2.

@@ -4,8 +4,8 @@
 //!   what else the machine does meets all of them. One thread visits both shards' rows in turn, two
 //!   have one each; a peer is one cache for both.
 //! - **Invariants.**
-//!   - I1 ours and the limit read the same rows in every round.
-//!   - I2 a peer that found as many rows as the limit read the same ones.
+//!   - CACHES-I1: ours and the limit read the same rows in every round.
+//!   - CACHES-I2: a peer that found as many rows as the limit read the same ones.
 
 use std::sync::Barrier;
 use std::time::Instant;

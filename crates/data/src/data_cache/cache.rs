@@ -7,8 +7,8 @@
 //! (`PACKED.md`, origin). All other lines are examples, in order.
 //!
 //! Invariants:
-//! - C1 a block of a cache contains examples of one text file;
-//! - C2 a cache is read only if the text hasn't changed since the cache was made.
+//! - DATA-I7: a block of a cache contains examples of one text file;
+//! - DATA-I8: a cache is read only if the text hasn't changed since the cache was made.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

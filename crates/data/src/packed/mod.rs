@@ -12,11 +12,12 @@
 //! ```
 //!
 //! Invariants:
-//! - P1 every byte is covered by a checksum or compared: truncation or a flipped bit is an error
-//!   before any example of the damaged part is returned;
-//! - P2 a file gets its name only once it is complete: it is written under another name and
+//! - DATA-I4: every byte is covered by a checksum or compared: truncation or a flipped bit is an
+//!   error before any example of the damaged part is returned;
+//! - DATA-I5: a file gets its name only once it is complete: it is written under another name and
 //!   renamed;
-//! - P3 a chunk from a block of b bytes takes no more memory than one parsed from b bytes of text.
+//! - DATA-I6: a chunk from a block of b bytes takes no more memory than one parsed from b bytes of
+//!   text.
 //!
 //! Failure: [`crate::DataError::Damaged`] names the file, the block and a fix. Damage is never
 //! skipped like a malformed line.

@@ -15,9 +15,9 @@
 //! set to reach the requested click rate.
 //!
 //! Invariants:
-//! - I1 example i is a function of (options, i): any part of the stream can be generated without
-//!   the parts before it, by any number of threads, with the same bits;
-//! - I2 the chunk of a range equals the chunk parsed from its text, except for the truth.
+//! - DATA-I9: example i is a function of (options, i): any part of the stream can be generated
+//!   without the parts before it, by any number of threads, with the same bits;
+//! - DATA-I10: the chunk of a range equals the chunk parsed from its text, except for the truth.
 //!
 //! Cost: about 1.2 us per example; tables of 26 vocabularies, 1.2 MB at most (see `zipf.rs`).
 

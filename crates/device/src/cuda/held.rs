@@ -12,9 +12,11 @@
 //! - **How.** Each operation has a number in its stream's line, with what it keeps. When an event
 //!   is over, everything up to its number is released; where the stream had waited for another
 //!   line, that line is released up to there as well.
-//! - **Invariants.** H1: everything before an event is released when any caller learns that it is
-//!   over, by whichever thread: [`Lines::let_go`] admits one at a time, until it is done. H2:
-//!   nothing is released while a line is locked, since dropping it may have any effect.
+//! - **Invariants.**
+//!   - DEVICE-I1: everything before an event is released when any caller learns that it is over, by
+//!     whichever thread: [`Lines::let_go`] admits one at a time, until it is done.
+//!   - DEVICE-I2: nothing is released while a line is locked, since dropping it may have any
+//!     effect.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

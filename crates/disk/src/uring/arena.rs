@@ -4,9 +4,9 @@
 //!   the system writes into its lot, which the read's flight keeps until the system has reported
 //!   completion.
 //! - **Invariants.**
-//!   - A1 lots do not overlap;
-//!   - A2 no slice of a lot exists while a read into it is in flight (only [`super::ring::Ring`]
-//!     uses them).
+//!   - DISK-I2: lots do not overlap;
+//!   - DISK-I3: no slice of a lot exists while a read into it is in flight (only
+//!     [`super::ring::Ring`] uses them).
 
 use std::slice;
 
@@ -55,7 +55,7 @@ impl Arena {
 
     /// Address of byte `from` of a lot; only for the system.
     pub(super) fn place(&self, lot: &Lot, from: usize) -> *mut u8 {
-        assert!(from <= lot.bytes && lot.start + lot.bytes <= self.buffer.len(), "A1");
+        assert!(from <= lot.bytes && lot.start + lot.bytes <= self.buffer.len(), "DISK-I2");
         self.buffer.start().wrapping_add(lot.start + from)
     }
 
@@ -65,8 +65,8 @@ impl Arena {
     /// No read into the lot may be in flight.
     pub(super) unsafe fn read(&self, lot: &Lot) -> &[u8] {
         // SAFETY: the bytes are in the buffer (asserted in `place`) and were written at least once,
-        // when it was made. Nothing writes them: this caller owns the lot (A1), no read into it is
-        // in flight, and the borrow ends before the lot can be used again.
+        // when it was made. Nothing writes them: this caller owns the lot (DISK-I2), no read into
+        // it is in flight, and the borrow ends before the lot can be used again.
         unsafe { slice::from_raw_parts(self.place(lot, 0), lot.bytes) }
     }
 

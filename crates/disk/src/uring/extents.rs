@@ -3,8 +3,9 @@
 //! - **How.** One bit for each block, set if it is free. The first gap that is large enough is
 //!   taken; `first` tracks where free blocks start, so that single blocks are found immediately.
 //! - **Invariants.**
-//!   - E1 bits beyond the arena's blocks are never set;
-//!   - E2 no word before `first` has a free block; E3 only taken blocks are returned (asserted).
+//!   - DISK-I4: bits beyond the arena's blocks are never set;
+//!   - DISK-I5: no word before `first` has a free block;
+//!   - DISK-I6: only taken blocks are returned (asserted).
 //! - **Cost.** A bit for each block; taking n blocks looks at the words up to the gap.
 
 const WORD_BITS: usize = u64::BITS as usize;
@@ -56,7 +57,7 @@ impl Extents {
     /// Returns `count` blocks from `start` on.
     pub(super) fn give(&mut self, start: usize, count: usize) {
         let end = start + count;
-        assert!(end <= self.blocks && self.next_free(start, end).is_none(), "E3");
+        assert!(end <= self.blocks && self.next_free(start, end).is_none(), "DISK-I6");
         self.set_free(start, end);
         self.free_blocks += count;
         self.first = self.first.min(start / WORD_BITS);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "E3")]
+    #[should_panic(expected = "DISK-I6")]
     fn what_was_not_taken_is_not_given_back() {
         let mut extents = Extents::new(10);
         extents.take(2);

@@ -6,7 +6,8 @@
 //!   for engines are read and written synchronously in the calling thread, and so is a file if too
 //!   many are in use while this queue has nothing in flight.
 //! - **Unsafe.** Memory that the system reads and writes concurrently is accessed only in `arena`
-//!   and `ring`; the safety arguments here rely on their invariants A1, A2 and R1 to R3.
+//!   and `ring`; the safety arguments here rely on their invariants DISK-I2, DISK-I3 and DISK-I7 to
+//!   DISK-I9.
 //! - **Failure.** An attempt that was short, interrupted or cancelled is followed by another
 //!   ([`crate::progress`]). If the system has no rings, [`probe`] fails and the caller uses
 //!   threads.

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! - **Invariants.**
-//!   - R1 from before an entry is pushed until its completion is reaped, `flights` has its flight,
-//!     with the memory and the descriptor, which stays open while it is held. R2 a slot has at most
-//!     one entry in the two queues and the system together. R3 the ring is dropped only when the
-//!     system has nothing in flight; otherwise flights and arena are never freed.
+//!   - DISK-I7: from before an entry is pushed until its completion is reaped, `flights` has its
+//!     flight, with the memory and the descriptor, which stays open while it is held.
+//!   - DISK-I8: a slot has at most one entry in the two queues and the system together.
+//!   - DISK-I9: the ring is dropped only when the system has nothing in flight; otherwise flights
+//!     and arena are never freed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -178,14 +179,14 @@ impl Ring {
     pub(super) fn flight_mut(&mut self, slot: u32) -> &mut Flight {
         match &mut self.flights[slot as usize] {
             Some(flight) => flight,
-            None => unreachable!("R1: slot {slot} has no operation"),
+            None => unreachable!("DISK-I7: slot {slot} has no operation"),
         }
     }
 
     /// Removes a reaped operation.
     pub(super) fn land(&mut self, slot: u32) -> Flight {
         let Some(flight) = self.flights[slot as usize].take() else {
-            unreachable!("R1: slot {slot} has no operation")
+            unreachable!("DISK-I7: slot {slot} has no operation")
         };
         self.vacant.push(slot);
         flight
@@ -195,17 +196,17 @@ impl Ring {
         let entry = self.entry(slot);
         let mut submission = self.uring.submission();
         // SAFETY: descriptor and memory of the entry belong to its flight, which stays in `flights`
-        // until the completion is reaped (R1, R3).
+        // until the completion is reaped (DISK-I7, DISK-I9).
         let pushed = unsafe { submission.push(&entry) };
         drop(submission);
-        assert!(pushed.is_ok(), "R2: the submission queue has a place for each slot");
+        assert!(pushed.is_ok(), "DISK-I8: the submission queue has a place for each slot");
         self.waiting += 1;
     }
 
     fn entry(&mut self, slot: u32) -> squeue::Entry {
         let (arena, is_registered) = (&self.arena, self.share.is_some());
         let Some(flight) = &self.flights[slot as usize] else {
-            unreachable!("R1: slot {slot} has no operation")
+            unreachable!("DISK-I7: slot {slot} has no operation")
         };
         let descriptor = types::Fd(flight.descriptor.as_fd().as_raw_fd());
         let (from, to) = (flight.progress.from(), flight.progress.to());
@@ -292,7 +293,7 @@ fn register(uring: &IoUring, arena: &Arena) -> Option<Share> {
     let share = Share::take(arena.bytes() as u64)?;
     let whole = libc::iovec { iov_base: arena.start().cast(), iov_len: arena.bytes() };
     // SAFETY: the arena's memory is mapped and is freed only when the system has nothing in flight
-    // (R3); the registration itself pins the pages, whatever happens to the mapping.
+    // (DISK-I9); the registration itself pins the pages, whatever happens to the mapping.
     let registered = unsafe { uring.submitter().register_buffers(&[whole]) };
     registered.is_ok().then_some(share)
 }
@@ -309,7 +310,7 @@ impl Drop for Ring {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_busy(&error) => thread::sleep(REFUSAL_PAUSE),
                 Err(_) => {
-                    // R3: the system may still write to them.
+                    // DISK-I9: the system may still write to them.
                     std::mem::forget(std::mem::take(&mut self.flights));
                     std::mem::forget(std::mem::replace(&mut self.arena, Arena::new(0)));
                     return;

@@ -12,9 +12,9 @@
 //!   hashing", 2001); if that doesn't end, as only with keys made to collide, a key goes to
 //!   `overflow`. Removing a key leaves a vacancy, not a tombstone.
 //! - **Invariants.**
-//! - I1 a key is in one of its two buckets or in the overflow, once.
-//! - I2 `elsewhere` of a bucket is the number of keys whose first bucket it is and that are not in
-//!   it.
+//!   - MEM-I1: a key is in one of its two buckets or in the overflow, once.
+//!   - MEM-I2: `elsewhere` of a bucket is the number of keys whose first bucket it is and that are
+//!     not in it.
 //! - **Growth.** Only as many buckets are used as the keys need: while there are few rows, few
 //!   lines are touched. When the used buckets are full, their number doubles, in the same memory,
 //!   until all are used, and every key is placed again.
@@ -68,7 +68,7 @@ struct Bucket {
     /// Slot plus one; zero if the entry is vacant.
     slots: [u32; ENTRIES],
     tags: [u16; ENTRIES],
-    /// Number of keys that would be here if it were larger (I2).
+    /// Number of keys that would be here if it were larger (MEM-I2).
     elsewhere: u32,
 }
 

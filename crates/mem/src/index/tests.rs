@@ -39,7 +39,7 @@ fn agree(slots: usize, seed: u64, draw: impl Fn(u64) -> u64) -> usize {
         elsewhere[home] += u32::from(!here);
     }
     let counted = index.buckets.iter().map(|bucket| bucket.elsewhere);
-    assert!(counted.eq(elsewhere), "I2");
+    assert!(counted.eq(elsewhere), "MEM-I2");
     let mut asked: Vec<Key> = model.keys().map(|key| Key(*key)).collect();
     asked.extend((0..100).map(|at| Key(draw(at))));
     let mut found = Vec::new();

@@ -13,7 +13,7 @@ use crate::matrix::{MatrixMut, Write};
 pub(crate) trait Kernel<T>: Debug + Send + Sync {
     /// `target = left × right`, or adds that to `target`.
     ///
-    /// The operands were checked: M1 holds, and no dimension is 0.
+    /// The operands were checked: NN-I1 holds, and no dimension is 0.
     fn multiply(
         &self,
         target: MatrixMut<'_, T>,

@@ -17,11 +17,11 @@
 //!   kernel, as those of f32 depend on the instruction set. [`bf16_kernel`] returns its name.
 //!
 //! - **Invariants.**
-//! - M1 every element that a kernel accesses is inside the slice it was given; checked here against
-//!   the dimensions, before the call.
-//! - M2 an element's sum over the inner dimension runs in order, in pieces of at most
-//!   [`DEPTH_MAX`](tile::DEPTH_MAX). The library splits longer sums depending on the sizes of the
-//!   processor's caches, which must not affect the bits.
+//!   - NN-I1: every element that a kernel accesses is inside the slice it was given; checked here
+//!     against the dimensions, before the call.
+//!   - NN-I2: an element's sum over the inner dimension runs in order, in pieces of at most
+//!     [`DEPTH_MAX`](tile::DEPTH_MAX). The library splits longer sums depending on the sizes of the
+//!     processor's caches, which must not affect the bits.
 
 mod bf16;
 mod kernel;

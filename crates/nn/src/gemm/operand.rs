@@ -63,7 +63,7 @@ impl<'a, T> Operand<'a, T> {
         self.data[row * self.row_stride + column * self.column_stride]
     }
 
-    /// M1: the last element of a nonempty matrix is inside the slice.
+    /// The last element of a nonempty matrix is inside the slice (NN-I1).
     pub(super) fn check(&self) {
         assert!(self.rows > 0 && self.columns > 0, "an operand that is read has elements");
         let last = (self.rows - 1) * self.row_stride + (self.columns - 1) * self.column_stride;
@@ -71,8 +71,8 @@ impl<'a, T> Operand<'a, T> {
     }
 }
 
-/// The pieces of a product (M2), in order: what to do with the target, the columns of `left`, and
-/// the rows of `right`, as columns of its transpose.
+/// The pieces of a product (NN-I2), in order: what to do with the target, the columns of `left`,
+/// and the rows of `right`, as columns of its transpose.
 pub(super) fn pieces<'a, T: Copy>(
     write: Write,
     left: Operand<'a, T>,

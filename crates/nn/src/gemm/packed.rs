@@ -7,7 +7,7 @@ use super::tile::{DEPTH, DEPTH_MAX, Tile, strips};
 /// Tiles along the depth of a full piece.
 const PIECE: usize = DEPTH_MAX / DEPTH;
 
-/// Tiles of a right operand, by piece of the depth (M2); empty if the kernel reads it unpacked.
+/// Tiles of a right operand, by piece of the depth (NN-I2); empty if the kernel reads it unpacked.
 #[derive(Debug)]
 pub(crate) struct Packed {
     tiles: HugeSlice<Tile>, // (pieces, strips, depth of a piece)

@@ -11,7 +11,7 @@ use crate::matrix::{MatrixMut, Write};
 
 /// A number type whose matrices can be multiplied.
 pub trait Product: Sized {
-    /// `target = left × right`, or adds that to `target`. M1 holds, and no dimension is 0.
+    /// `target = left × right`, or adds that to `target`. NN-I1 holds, and no dimension is 0.
     fn product(
         target: &mut MatrixMut<'_, Self>,
         write: Write,
@@ -30,8 +30,8 @@ impl Product for f32 {
         right: Operand<'_, Self>,
     ) {
         let (m, n, stride) = (target.rows(), target.columns(), target.stride());
-        assert_eq!((left.rows, right.rows, right.columns), (m, left.columns, n), "M1");
-        assert!((m - 1) * stride + n - 1 < target.data().len(), "M1");
+        assert_eq!((left.rows, right.rows, right.columns), (m, left.columns, n), "NN-I1");
+        assert!((m - 1) * stride + n - 1 < target.data().len(), "NN-I1");
         left.check();
         right.check();
         // The library prefers targets whose columns are contiguous: it gets the transposed product,
@@ -41,7 +41,7 @@ impl Product for f32 {
         } else {
             (left, right, m, n, stride, 1)
         };
-        // SAFETY: by M1 (the checks above), every index i * row_stride + j * column_stride of the
+        // SAFETY: by NN-I1 (the checks above), every index i * row_stride + j * column_stride of the
         // three matrices is in its slice. The target is borrowed for writing, so it overlaps
         // neither operand, and its rows don't overlap each other.
         unsafe {

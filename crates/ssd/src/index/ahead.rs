@@ -4,7 +4,7 @@
 //!   ahead, when the header has arrived. The buckets and tags computed then are kept until the
 //!   key's turn.
 //! - **Invariants.**
-//!   - I1 A shard that grew between a key's prefetch and its turn is noticed by its number of
+//!   - SSD-I14: a shard that grew between a key's prefetch and its turn is noticed by its number of
 //!     buckets; the key's probes are then computed again.
 
 use stepwell_base::Key;
@@ -28,7 +28,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Buckets and tags of the key in its shard's current form (I1).
+    /// Buckets and tags of the key in its shard's current form (SSD-I14).
     #[inline(always)]
     pub(super) fn probes(&self, shard: &Shard) -> [Probe; 2] {
         if shard.buckets() == self.buckets { self.probes } else { shard.probes(self.local) }

@@ -13,7 +13,7 @@
 //!   and choice encode the whole key; a word of zeros is a vacant slot. More buckets mean shorter
 //!   remainders, and more bits of a place in the word.
 //! - **Invariants.**
-//!   - I1 A tag is never zero, and no two keys have the same tag in a bucket.
+//!   - SSD-I9: a tag is never zero, and no two keys have the same tag in a bucket.
 //! - **Cost.** Eight bytes a slot, and `extra_bits` bits.
 
 use super::permute::{LOCAL_SPAN, turn, turn_back};
@@ -104,7 +104,7 @@ impl Form {
     #[inline]
     fn value(&self, bucket: usize, word: u64) -> (u64, u64) {
         let tag = word & self.tag_mask();
-        assert!(tag >> 1 != 0, "I1: a vacant slot has no value");
+        assert!(tag >> 1 != 0, "SSD-I9: a vacant slot has no value");
         (bucket as u64 * self.width + (tag >> 1) - 1, tag & 1)
     }
 

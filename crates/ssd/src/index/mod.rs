@@ -7,8 +7,8 @@
 //!   grows by three tenths, independently of others. Places get more bits in a shard when it needs
 //!   them.
 //! - **Invariants.**
-//!   - I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
-//! - **Failure.** A key or place that would break I1 is refused before anything changes.
+//!   - SSD-I8: the bytes of all shards, and of the one being rewritten, stay within the bound.
+//! - **Failure.** A key or place that would break SSD-I8 is refused before anything changes.
 //! - **Cost.** A slot has eight bytes and two or three bits: 8.8 bytes a row if the number of rows
 //!   was known in advance, 8.6 to 11.2 if shards grow. A look-up reads two lines, and one of extra
 //!   bits; rewriting a shard takes some 20 ns a row.
@@ -108,7 +108,7 @@ impl Index {
         self.bytes
     }
 
-    /// The bound on [`Index::bytes`] (I1).
+    /// The bound on [`Index::bytes`] (SSD-I8).
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -247,7 +247,11 @@ impl Index {
             let growth = Shard::bytes_for(buckets, place_bits);
             self.allow(growth)?;
             let Some(new) = self.shards[number].rewritten(buckets, place_bits) else { continue };
-            assert!(new.bytes() == growth, "I1: {} bytes, not the {growth} planned", new.bytes());
+            assert!(
+                new.bytes() == growth,
+                "SSD-I8: {} bytes, not the {growth} planned",
+                new.bytes()
+            );
             self.bytes = self.bytes + growth - self.shards[number].bytes();
             self.shards[number] = new;
             self.rewrite_longest = self.rewrite_longest.max(started.elapsed());
@@ -271,7 +275,7 @@ impl Index {
         Ok(())
     }
 
-    /// Checks that another `growth` bytes are within the bound (I1).
+    /// Checks that another `growth` bytes are within the bound (SSD-I8).
     fn allow(&mut self, growth: u64) -> Result<(), Full> {
         let Self { rows, bytes, bytes_max, .. } = *self;
         if bytes.saturating_add(growth) > bytes_max {

@@ -4,7 +4,7 @@
 //!   bucket of its key. It ends at the first bucket with a vacancy; the keys on the path to it move
 //!   one by one, from the far end, each into the slot just vacated.
 //! - **Invariants.**
-//!   - I1 A shortest path visits no bucket twice, so no move undoes another.
+//!   - SSD-I12: a shortest path visits no bucket twice, so no move undoes another.
 //! - **Bounds.** The keys of [`STEPS_MAX`] buckets are followed; the steps are on the stack.
 //! - **Failure.** No path within the bound: nothing has moved, and the shard must grow.
 //! - **Cost.** At a load of 0.94, two of five new keys come here and search three buckets; at 0.97,
@@ -82,7 +82,7 @@ fn pull(shard: &mut Shard, steps: &[Step; STEPS_MAX], last: usize, hole: At) -> 
         }
         let at = At { bucket: steps[from].bucket as usize, slot: usize::from(step.slot) };
         let other = shard.other(at);
-        assert!(other.bucket == hole.bucket, "I1: a step of the path has changed");
+        assert!(other.bucket == hole.bucket, "SSD-I12: a step of the path has changed");
         shard.transfer(at, other.tag, hole);
         (current, hole) = (from, at);
     }

@@ -5,8 +5,8 @@
 //!   is that value *turned*: folded, times an odd constant, modulo 2^54. How values are turned is
 //!   public; which value a key has is secret.
 //! - **Invariants.**
-//!   - I1 All maps are one to one, so two keys never have the same (shard, choice, value). None of
-//!     this reaches the disk.
+//!   - SSD-I13: all maps are one to one, so two keys never have the same (shard, choice, value).
+//!     None of this reaches the disk.
 //! - **Cost.** A few cycles; no memory.
 
 use stepwell_base::scatter::inverse_of;

@@ -4,7 +4,8 @@
 //!   A new key goes to the emptier bucket. A shard that grows, or whose places outgrow their bits,
 //!   is copied; its owner counts the bytes of both copies.
 //! - **Invariants.**
-//!   - I1 A key is in at most one slot.  I2 `rows` is the number of occupied slots.
+//!   - SSD-I10: a key is in at most one slot.
+//!   - SSD-I11: `rows` is the number of occupied slots.
 //! - **Failure.** [`Shard::room`] returns `None` if the shard must grow.
 //! - **Cost.** 64 bytes a bucket, eight times the extra bits, and one line for this header.
 
@@ -194,7 +195,7 @@ impl Shard {
     #[inline(always)]
     fn fill(&mut self, at: At, tag: u64, place: Place) {
         let word = &mut self.buckets[at.bucket].0[at.slot];
-        assert!(*word == 0, "I1: {at:?} is taken");
+        assert!(*word == 0, "SSD-I10: {at:?} is taken");
         *word = self.form.write(tag, place, &mut self.extra, at.number());
         self.rows += 1;
     }
@@ -264,7 +265,7 @@ impl Shard {
                 new.take(at, &probes, place);
             }
         }
-        assert!(new.rows == self.rows, "I2: {} rows became {}", self.rows, new.rows);
+        assert!(new.rows == self.rows, "SSD-I11: {} rows became {}", self.rows, new.rows);
         Some(new)
     }
 

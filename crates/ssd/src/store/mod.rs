@@ -27,14 +27,16 @@
 //! ```
 //!
 //! - **Invariants.**
-//!   - I1 The index points at the version of a key that was put last, at none after a deletion.
-//!   - I2 Every place in the index is readable: from memory under the lock, from the file without
-//!     it.
-//!   - I3 A segment's live count is the number of keys that point at it.
-//!   - I4 A commit names a prefix, in order, of all rows put and keys deleted.
-//!   - I5 No file that the last commit names is removed.
-//!   - I6 A page has two rows of one key only if the key was deleted in between: the last counts.
-//!   - I7 A commit names either the result of a merge or its inputs, never both.
+//!   - SSD-I1: the index points at the version of a key that was put last, at none after a
+//!     deletion.
+//!   - SSD-I2: every place in the index is readable: from memory under the lock, from the file
+//!     without it.
+//!   - SSD-I3: a segment's live count is the number of keys that point at it.
+//!   - SSD-I4: a commit names a prefix, in order, of all rows put and keys deleted.
+//!   - SSD-I5: no file that the last commit names is removed.
+//!   - SSD-I6: a page has two rows of one key only if the key was deleted in between: the last
+//!     counts.
+//!   - SSD-I7: a commit names either the result of a merge or its inputs, never both.
 //!
 //! - **Failure.** A failure before any byte of a segment is written fails only that call; the next
 //!   call tries again. Rows whose write failed stay in memory, and the write is retried before the

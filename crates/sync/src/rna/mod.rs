@@ -19,10 +19,10 @@
 //! ranks may be resting ([`Options::may_rest`]).
 //!
 //! - **Invariants.** The controller starts sum k + 1 after it has completed k itself. An answer to
-//!   a probe only counts for the iteration that the probe names (S5); so some rank has a gradient
-//!   in every sum, or gives no more. A gradient is in one sum (S6), or is dropped if it is older
-//!   than `age_max` updates (S4), and counted. All members of a group have the same parameters
-//!   after equally many sums.
+//!   a probe only counts for the iteration that the probe names (SYNC-I5); so some rank has a
+//!   gradient in every sum, or gives no more. A gradient is in one sum (SYNC-I6), or is dropped if
+//!   it is older than `age_max` updates (SYNC-I4), and counted. All members of a group have the
+//!   same parameters after equally many sums.
 //! - **Cost.** A sum takes as long as the faster of two drawn ranks needs for its gradient, a
 //!   probe, an answer and a go; no rank waits for the slowest.
 //! - **Source.** Yang's thesis, chapter 5: RNA, sections 5.1 and 5.2.

@@ -4,8 +4,8 @@
 //! pushes as much as one that just has, and pull the fast ones back; so changes are added instead,
 //! as in an asynchronous parameter server, and no gradient counts for less.
 //!
-//! - **Invariants.** A group pushes once between two answers: its changes since the last one (S7),
-//!   and nothing changes its parameters in between; so each change is added once.
+//! - **Invariants.** A group pushes once between two answers: its changes since the last one
+//!   (SYNC-I7), and nothing changes its parameters in between; so each change is added once.
 
 use stepwell_fabric::{Error, Fabric, Malformed, Result};
 

@@ -18,11 +18,12 @@
 //!   no rank waits for it before the bound. Under `ad_psgd` a rank only knows its own updates, and
 //!   in groups of `rna` its group's: there, bounded rows are those of SSP, and fast ranks wait for
 //!   slow ones.
-//! - **Invariants.** S10: if staleness is bounded by s, a read at clock c is answered once all
-//!   gradients whose rows were read before clock c - s are in the rows; the other gradients are of
-//!   the s updates before. S11: exact rows change by the sum of all ranks' gradients of a step, in
-//!   the order of ranks, and are read after that: their bits do not depend on what arrives first.
-//!   Each pushed gradient is applied once before any rank ends.
+//! - **Invariants.** Each pushed gradient is applied once before any rank ends.
+//!   - If staleness is bounded by s, a read at clock c is answered once all gradients whose rows
+//!     were read before clock c - s are in the rows; the other gradients are of the s updates
+//!     before (SYNC-I10).
+//!   - SYNC-I11: exact rows change by the sum of all ranks' gradients of a step, in the order of
+//!     ranks, and are read after that: their bits do not depend on what arrives first.
 //! - **Cost.** A step sends each owner one message of keys and one of gradients, and receives one
 //!   of weights; a clock that advances while its rank does not compute costs one word to each
 //!   owner.

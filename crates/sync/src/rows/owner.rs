@@ -187,7 +187,7 @@ impl<T: Number> Owner<T> {
         T::ONE / T::from_f64(self.workers.len() as f64)
     }
 
-    /// Exact rows (S11): one update by all ranks' gradients, added in the order of ranks.
+    /// Exact rows (SYNC-I11): one update by all ranks' gradients, added in the order of ranks.
     fn apply_sum(&mut self) -> Result<Work> {
         let lanes = self.store.lanes();
         let (mut places, mut keys) = (HashMap::new(), Vec::<Key>::new());

@@ -205,7 +205,7 @@ fn breaks(rule: Rule, kind: Kind, staleness: Staleness, says: &str) {
 }
 
 #[test]
-fn s10_rows_that_are_read_at_once_are_too_old() {
+fn sync_i10_rows_that_are_read_at_once_are_too_old() {
     breaks(Rule::WaitForRows, Kind::Bsp, Staleness::Bounded(0), "stale by");
     breaks(Rule::WaitForRows, Kind::Rna, Staleness::Bounded(1), "stale by");
     breaks(Rule::WaitForRows, Kind::RdmaWild, Staleness::Bounded(1), "stale by");

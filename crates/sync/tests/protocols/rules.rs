@@ -40,47 +40,47 @@ pub(crate) fn found_without(
 }
 
 #[test]
-fn s1_a_gradient_that_is_overwritten_is_lost() {
+fn sync_i1_a_gradient_that_is_overwritten_is_lost() {
     breaks(Rule::WaitForUsed, Kind::RdmaWild, "lost");
 }
 
 #[test]
-fn s2_a_gradient_that_is_not_noted_is_used_twice() {
+fn sync_i2_a_gradient_that_is_not_noted_is_used_twice() {
     breaks(Rule::NoteUsed, Kind::RdmaWild, "lost");
 }
 
 #[test]
-fn s3_a_version_before_its_data_names_another_gradient() {
+fn sync_i3_a_version_before_its_data_names_another_gradient() {
     breaks(Rule::VersionLast, Kind::RdmaWild, "show in the model");
     breaks(Rule::VersionLast, Kind::SyncDsgd, "show in the model");
 }
 
 #[test]
-fn s4_without_dropping_the_bound_is_broken() {
+fn sync_i4_without_dropping_the_bound_is_broken() {
     breaks(Rule::DropStale, Kind::Rna, "of age");
 }
 
 #[test]
-fn s5_an_old_answer_starts_a_sum_of_nobody() {
+fn sync_i5_an_old_answer_starts_a_sum_of_nobody() {
     breaks(Rule::ExpireProbes, Kind::Rna, "");
 }
 
 #[test]
-fn s6_a_gradient_that_is_not_forgotten_is_used_twice() {
+fn sync_i6_a_gradient_that_is_not_forgotten_is_used_twice() {
     breaks(Rule::TakeOnce, Kind::Rna, "");
 }
 
 #[test]
-fn s7_a_change_that_is_pushed_again_counts_twice() {
+fn sync_i7_a_change_that_is_pushed_again_counts_twice() {
     breaks(Rule::PushOnce, Kind::Rna, "");
 }
 
 #[test]
-fn s8_a_step_between_asking_and_averaging_counts_half() {
+fn sync_i8_a_step_between_asking_and_averaging_counts_half() {
     breaks(Rule::AverageAtomically, Kind::AdPsgd, "counts");
 }
 
 #[test]
-fn s9_a_late_gradient_that_is_not_kept_is_lost() {
+fn sync_i9_a_late_gradient_that_is_not_kept_is_lost() {
     breaks(Rule::KeepLate, Kind::EagerMajority, "lost");
 }

@@ -11,9 +11,10 @@
 //! - **How.** A [`DenseExecutor`] owns parameters, optimizer state and gradients. It passes over a
 //!   mini-batch, then steps either by its own gradients or by a sum of the [`Summed`] of all ranks.
 //!   `host` is the processor, `device` is devices.
-//! - **Invariants.** D1 the blocks of a mini-batch are its unit of summation: within a block, sums
-//!   run in the order of examples; over blocks they follow the fixed tree of `stepwell_nn`. So
-//!   neither the number of threads nor of ranks changes the bits.
+//! - **Invariants.**
+//!   - TRAIN-I1: the blocks of a mini-batch are its unit of summation: within a block, sums run in
+//!     the order of examples; over blocks they follow the fixed tree of `stepwell_nn`. So neither
+//!     the number of threads nor of ranks changes the bits.
 
 mod agreed;
 mod device;

@@ -1,14 +1,14 @@
 //! Tile unit in hardware: AMX with its BF16 extension, one instruction per method.
 //!
 //! - **Invariants.**
-//! - A1 tile registers are used only while a [`Tiles`] exists, on one thread. The compiler keeps
-//!   nothing in them (it has no type for them), so they keep their contents between two blocks of
-//!   assembly; the system saves them when it switches threads.
-//! - A2 a [`Tiles`] exists only if [`is_here`] is true: the processor has the instructions, and the
-//!   system lets this process use the registers.
-//! - A3 while a [`Tiles`] exists, all eight registers have 16 lines of 64 bytes. So a load reads
-//!   exactly the 1 KiB of a [`Tile`], in lines 64 bytes apart, and a store writes 64 bytes of each
-//!   of 16 lines.
+//!   - NN-I3: tile registers are used only while a [`Tiles`] exists, on one thread. The compiler
+//!     keeps nothing in them (it has no type for them), so they keep their contents between two
+//!     blocks of assembly; the system saves them when it switches threads.
+//!   - NN-I4: a [`Tiles`] exists only if [`is_here`] is true: the processor has the instructions,
+//!     and the system lets this process use the registers.
+//!   - NN-I5: while a [`Tiles`] exists, all eight registers have 16 lines of 64 bytes. So a load
+//!     reads exactly the 1 KiB of a [`Tile`], in lines 64 bytes apart, and a store writes 64 bytes
+//!     of each of 16 lines.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -27,7 +27,7 @@ pub(super) struct Amx;
 impl Unit for Amx {
     #[expect(unsafe_code, reason = "calls a function with instructions that not every CPU has")]
     fn run(&self, panel: Panel<'_>) {
-        assert!(is_here(), "A2");
+        assert!(is_here(), "NN-I4");
         // SAFETY: the assertion above.
         unsafe { run(panel) }
     }
@@ -131,9 +131,9 @@ struct Tiles(());
 impl Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     fn new() -> Self {
-        assert!(is_here(), "A2");
-        // SAFETY: A2. The instruction reads the 64 bytes of `SHAPES`, which are a shape of palette
-        // 1 within the limits that `has_instructions` checked.
+        assert!(is_here(), "NN-I4");
+        // SAFETY: NN-I4. The instruction reads the 64 bytes of `SHAPES`, which are a shape of
+        // palette 1 within the limits that `has_instructions` checked.
         unsafe {
             asm!("ldtilecfg [{shapes}]", shapes = in(reg) &raw const SHAPES,
                 options(readonly, nostack, preserves_flags));
@@ -145,7 +145,8 @@ impl Tiles {
 impl Drop for Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     fn drop(&mut self) {
-        // SAFETY: A2. Memory isn't accessed, and by A1 nothing reads the registers after this.
+        // SAFETY: NN-I4. Memory isn't accessed, and by NN-I3 nothing reads the registers after
+        // this.
         unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) }
     }
 }
@@ -154,15 +155,15 @@ impl TileUnit for Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn zero<const T: u8>(&mut self) {
-        // SAFETY: A2, A3. Changes a register that this value owns by A1.
+        // SAFETY: NN-I4, NN-I5. Changes a register that this value owns by NN-I3.
         unsafe { asm!("tilezero tmm{t}", t = const T, options(nomem, nostack, preserves_flags)) }
     }
 
     #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn load<const T: u8>(&mut self, tile: &Tile) {
-        // SAFETY: A2. By A3 it reads the bytes of `tile`, and changes a register that this value
-        // owns by A1.
+        // SAFETY: NN-I4. By NN-I5 it reads the bytes of `tile`, and changes a register that this
+        // value owns by NN-I3.
         unsafe {
             asm!("tileloadd tmm{t}, [{tile} + 1 * {stride}]", t = const T,
                 tile = in(reg) &raw const *tile, stride = in(reg) STRIDE,
@@ -173,7 +174,8 @@ impl TileUnit for Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn dot<const D: u8, const L: u8, const R: u8>(&mut self) {
-        // SAFETY: A2, A3 (the three shapes match). Changes a register that this value owns by A1.
+        // SAFETY: NN-I4, NN-I5 (the three shapes match). Changes a register that this value owns by
+        // NN-I3.
         unsafe {
             asm!("tdpbf16ps tmm{d}, tmm{l}, tmm{r}", d = const D, l = const L, r = const R,
                 options(nomem, nostack, preserves_flags));
@@ -183,8 +185,8 @@ impl TileUnit for Tiles {
     #[expect(unsafe_code, reason = "an instruction that not every CPU has")]
     #[inline(always)]
     fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize) {
-        assert!(lanes.len() >= (LINES - 1) * stride + LINES, "M1: a tile inside its matrix");
-        // SAFETY: A2. By A3 it writes 16 lines of 64 bytes, `stride` numbers apart; by the
+        assert!(lanes.len() >= (LINES - 1) * stride + LINES, "NN-I1: a tile inside its matrix");
+        // SAFETY: NN-I4. By NN-I5 it writes 16 lines of 64 bytes, `stride` numbers apart; by the
         // assertion, the last one ends inside `lanes`, which is borrowed for writing.
         unsafe {
             asm!("tilestored [{lanes} + 1 * {stride}], tmm{t}", t = const T,

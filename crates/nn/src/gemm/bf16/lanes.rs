@@ -74,7 +74,9 @@ impl<U: LaneUnit> ByLanes<U> {
         for column in 0..2 {
             let lines = sums.tile(row, column).chunks_mut(stride).skip(line);
             for (held, to) in held.iter().zip(lines) {
-                let Some(to) = to.first_chunk_mut() else { panic!("M1: a line inside its tile") };
+                let Some(to) = to.first_chunk_mut() else {
+                    panic!("NN-I1: a line inside its tile")
+                };
                 unit.store(held[column], to);
             }
         }

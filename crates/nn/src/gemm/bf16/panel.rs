@@ -31,7 +31,7 @@ impl<'a> Lines<'a> {
     /// Lines that start every `stride` numbers of `lanes`.
     #[inline(always)]
     fn new(lanes: &'a mut [f32], stride: usize) -> Self {
-        assert!(lanes.len() >= (BLOCK - 1) * stride + BLOCK, "M1: a block inside its matrix");
+        assert!(lanes.len() >= (BLOCK - 1) * stride + BLOCK, "NN-I1: a block inside its matrix");
         Self { lanes, stride }
     }
 

@@ -1,8 +1,8 @@
 //! The end of a merge: its new segment replaces the old ones.
 //!
 //! - **How.** Commits wait while the index is pointed at the new segment, row by row, where it
-//!   still has the old place; expired rows are removed, and the old segments retired (I7). Look-ups
-//!   and puts continue concurrently.
+//!   still has the old place; expired rows are removed, and the old segments retired (SSD-I7).
+//!   Look-ups and puts continue concurrently.
 //! - **Failure.** If the index has no room for the new places, the rows move back.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Core {
     /// removes the old files.
     pub(super) fn settle(&self, victims: &[Slot], merged: Merged) -> Result<(), Failed> {
         let mut writer = self.writer()?;
-        // Commits wait from here on (I7); puts do not.
+        // Commits wait from here on (SSD-I7); puts do not.
         let settling = self.settling.lock();
         let _settling = settling.map_err(|_| self.refusal("a merge panicked"))?;
         writer.changed = true;

@@ -13,8 +13,8 @@
 //! - **Failure.** Returns the error of the first item that fails, after all items before it were
 //!   processed, as with one thread: so the error does not depend on the threads.
 //! - **Invariants.**
-//!   - I1 Some thread can always continue: the first held item is being read, or is the next item
-//!     of a thread that is not done with it.
+//!   - SSD-I16: some thread can always continue: the first held item is being read, or is the next
+//!     item of a thread that is not done with it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -13,11 +13,12 @@
 //! - **Why it is right.** The version that counts afterwards is either the one that counted before,
 //!   if its segment stayed, or in a new segment: a version that did not count before never counts
 //!   again. Deletions in segments that stayed were applied before, and affect nothing put later. A
-//!   copy that a merge made while its key was deleted is no later version (I1).
+//!   copy that a merge made while its key was deleted is no later version (SSD-I17).
 //! - **Invariants.**
-//!   - I1 A merged segment without a birth above all previous births was made of previous rows: its
-//!     row counts only as the copy of one that counted, so only if its key is in the index.
-//!   - I2 Nothing points at a segment that is removed.
+//!   - SSD-I17: a merged segment without a birth above all previous births was made of previous
+//!     rows: its row counts only as the copy of one that counted, so only if its key is in the
+//!     index.
+//!   - SSD-I18: nothing points at a segment that is removed.
 //! - **Failure.** If the rows do not match, or the index has no room, everything is undone.
 
 use std::collections::BTreeMap;
@@ -226,7 +227,7 @@ impl<'a> Change<'a> {
         let provenance = table.get(slot).provenance;
         let layout = table.get(slot).file.layout;
         let own = load::own_deletions(own, &provenance);
-        // I1
+        // SSD-I17
         let copies_alone = provenance.merged && provenance.births.greatest <= birth_last;
         let mut ahead = Ahead::new(index, rows.len(), |at| rows[at].1);
         for (row, key) in rows {
@@ -310,7 +311,7 @@ impl<'a> Change<'a> {
         self.slots.into_iter().for_each(|slot| drop(table.discard(slot)));
     }
 
-    /// Removes dead keys and gone segments; returns the files (I2).
+    /// Removes dead keys and gone segments; returns the files (SSD-I18).
     fn settle(self, gone: &[(Slot, Vec<Key>)]) -> Vec<Arc<SegmentFile>> {
         let State { index, table, .. } = self.state;
         for key in &self.dead {

@@ -82,7 +82,7 @@ impl Core {
 
     /// The manifest of the next commit; merged segments that it omits move to `writer.leaving`.
     fn next_manifest(&self, writer: &mut Writer) -> Result<Manifest> {
-        // I7: a merge is in the manifest completely or not at all.
+        // SSD-I7: a merge is in the manifest completely or not at all.
         let settling = self.settling.lock();
         let _settling = settling.map_err(|_| self.refusal("a merge panicked"))?;
         writer.leaving.append(&mut self.state_mut().retiring);

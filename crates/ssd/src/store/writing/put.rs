@@ -208,7 +208,7 @@ impl State {
                 }
             };
             if old == Some(place) {
-                // I6: the page is unfinished, so the row overwrites its older version.
+                // SSD-I6: the page is unfinished, so the row overwrites its older version.
                 assert!(open.pages.replace(&row), "the index names the unfinished page");
                 replaced += 1;
                 continue;

@@ -13,11 +13,13 @@
 //! - **How.** Each device has consecutive blocks, as ranks do. Its work is in the order of one
 //!   stream; the host waits for it before reading results. With one device and no other ranks, the
 //!   sum over blocks stays there, and the optimizer runs while the host updates rows.
-//! - **Invariants.** D2 a block's results do not depend on where it is computed (`passes`), and
-//!   sums follow the tree of the processor (D1): so neither the number of devices nor of ranks
-//!   changes the bits. D3 replicas are equal after every step: they begin equal and take the same
-//!   step. All bits are the processor's except those of products, which are the device's; emulated
-//!   devices that multiply by [`HostProducts`] match the processor in all.
+//! - **Invariants.**
+//!   - TRAIN-I2: a block's results do not depend on where it is computed (`passes`), and sums
+//!     follow the tree of the processor (TRAIN-I1): so neither the number of devices nor of ranks
+//!     changes the bits.
+//!   - TRAIN-I3: replicas are equal after every step: they begin equal and take the same step. All
+//!     bits are the processor's except those of products, which are the device's; emulated devices
+//!     that multiply by [`HostProducts`] match the processor in all.
 //! - **Failure.** A device that fails ends the run; the last checkpoint stays.
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all memory is allocated at the start.
 

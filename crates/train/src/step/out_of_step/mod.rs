@@ -14,12 +14,14 @@
 //! - **Rows.** An owner answers a rank's request for its next mini-batch after receiving the
 //!   gradients of its previous one, and updates rows when all ranks have sent theirs for a step: by
 //!   whole steps, in order.
-//! - **Invariants.** O1: rows that a rank reads for step t lack at most `ahead_max` of the steps
-//!   before t. O2: rows change by the sums of all ranks' gradients of a step, once, in the order of
-//!   steps. O3: between two marks every rank gives the protocol the same number of gradients; at a
-//!   mark all steps are in the rows, and all ranks have the same dense part. O4: asked to stop, all
-//!   end after the same step, `ahead_max` after the one with which they learned of it: no rank can
-//!   have begun a later one.
+//! - **Invariants.**
+//!   - TRAIN-I4: rows that a rank reads for step t lack at most `ahead_max` of the steps before t.
+//!   - TRAIN-I5: rows change by the sums of all ranks' gradients of a step, once, in the order of
+//!     steps.
+//!   - TRAIN-I6: between two marks every rank gives the protocol the same number of gradients; at a
+//!     mark all steps are in the rows, and all ranks have the same dense part.
+//!   - TRAIN-I7: asked to stop, all end after the same step, `ahead_max` after the one with which
+//!     they learned of it: no rank can have begun a later one.
 //! - **Bounds.** At most `ahead_max` + 1 gradient messages of each rank wait; their mini-batches
 //!   are pinned, as many as the planner lets be in flight.
 //! - **Source.** Rows: Ho et al., "More effective distributed ML via a stale synchronous parallel

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! - **Invariants.**
-//!   - I1 Every shard gets its rows in the order they were put, and no place has more bits than
-//!     expected: so places, counts and bytes don't depend on threads or sorting. If a part is full
-//!     before the whole index would be, one thread tries again, and its result counts.
+//!   - SSD-I15: every shard gets its rows in the order they were put, and no place has more bits
+//!     than expected: so places, counts and bytes don't depend on threads or sorting. If a part is
+//!     full before the whole index would be, one thread tries again, and its result counts.
 //! - **Bounds.** For each thread the footer of a segment, a map of its deletions, and the rows of
 //!   some segments ([`StoreOptions::rows_together`]) twice, sorted and not; one more such list; and
 //!   [`DELETIONS_HELD`] deletions in all; the deletions of further segments are read again.
@@ -102,7 +102,7 @@ impl Loader<'_> {
         let layout = self.manifest.layout();
         let rows_expected = self.manifest.rows_all().max(hint.saturating_mul(2));
         let places = rows_expected / u64::from(layout.rows_per_page) + 8 * u64::from(self.pages);
-        // No loaded row has a place above these (I1).
+        // No loaded row has a place above these (SSD-I15).
         let loaded = self.owners.len() as u64 * u64::from(self.pages);
         let places = if hint == 0 { 0 } else { places.max(loaded) };
         let bytes_max = self.options.index_bytes_max;
