@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
         policies,
         sizes: list("--sizes", &args.sizes).map_err(Failure::Usage)?,
         mini_batch: args.mini_batch,
-        window: args.window,
+        horizon: args.window,
         reads: reads(args),
     };
     once("TRACE", args.traces.iter().map(|path| path.display().to_string()))
@@ -130,9 +130,9 @@ fn show(page: &mut Page, figures: &Figures) {
         figures.look_ups,
         figures.keys
     );
-    if figures.mini_batch > 1 || figures.window > 0 {
-        let (mini_batch, window) = (figures.mini_batch, figures.window);
-        put!(page, "mini-batches of {mini_batch} accesses, {window} of them known in advance");
+    if figures.mini_batch > 1 || figures.horizon > 0 {
+        let (mini_batch, horizon) = (figures.mini_batch, figures.horizon);
+        put!(page, "mini-batches of {mini_batch} accesses, {horizon} of them known in advance");
     }
     line(page, "size", &figures.sizes);
     line(page, "slots", &figures.slots);

@@ -21,7 +21,7 @@ use stepwell_base::stage::{self, BoxedStage, Progress, Rhythm, StageTimes};
 use crate::group::Group;
 use crate::mini_batch::{Cargo, MiniBatch};
 use crate::planner::Planner;
-use crate::stages::{Counters, Ends, Finished, Item, Ready, Retired, Times, Window, stages};
+use crate::stages::{Counters, Ends, Finished, Item, PrefetchDepth, Ready, Retired, Times, stages};
 use crate::{Error, Result};
 
 /// What polls the stages.
@@ -69,21 +69,21 @@ impl<C: Cargo> Hierarchy<C> {
     pub fn new(
         groups: Vec<Arc<Group>>,
         planners: Vec<Planner>,
-        window: Window,
+        prefetch: PrefetchDepth,
         clock: Arc<dyn Clock>,
         hands: Hands,
     ) -> Result<Self> {
         let events = Events::new();
         let counters = Arc::new(Counters::default());
         let made =
-            stages((&groups, planners), window, (Times::never(), &clock), &counters, &events)?;
+            stages((&groups, planners), prefetch, (Times::never(), &clock), &counters, &events)?;
         let (mut stages, write, ends, finished) = made.in_order();
         stages.push(write);
         let running = match hands {
             Hands::Caller => Running::Caller(stages),
             Hands::Threads => Running::Threads(start(stages, &events, &clock)?),
         };
-        let (ends, most) = (Some(ends), window.horizon + 1);
+        let (ends, most) = (Some(ends), prefetch.horizon + 1);
         Ok(Self {
             groups,
             running,

@@ -85,7 +85,7 @@ pub use rows::{
 pub use session::{Session, Tiers, Turn};
 pub use stages::{
     BATCHES_QUEUED, Counters, Ends, Finished, Item, LiftStage, LowerStage, Pause, PlanStage,
-    Planned, PullStage, Ready, Retired, Spares, Stages, Times, Unit, Window, stages,
+    Planned, PrefetchDepth, PullStage, Ready, Retired, Spares, Stages, Times, Unit, stages,
 };
 pub use staging::{StagedRows, Staging};
 pub use table_spec::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};

@@ -35,7 +35,7 @@ use crate::opening::Begin;
 use crate::request::{Bags, Columns, Field, Grouper, Pooling};
 use crate::row_directory::Scratch;
 use crate::rows::{EmbeddingBags, Gradients, NoLaps, Pooled, Shape, WorkingRows};
-use crate::stages::{Ready, Retired, Unit, Window};
+use crate::stages::{PrefetchDepth, Ready, Retired, Unit};
 use crate::table_spec::TableSpec;
 use crate::tiers::{TableLoad, TierOptions, TierPlan};
 use crate::working_set::Part;
@@ -131,10 +131,10 @@ impl Session {
             groups.push(plan.open(number, &tables, begin, machine, (Rules::default(), None))?);
         }
         let planners = plan.planners(Rules::default());
-        let window = Window { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
+        let prefetch = PrefetchDepth { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         Ok(Self {
-            hierarchy: Hierarchy::new(groups, planners, window, clock, Hands::Threads)?,
+            hierarchy: Hierarchy::new(groups, planners, prefetch, clock, Hands::Threads)?,
             embeddings: EmbeddingBags::new(tables, columns, shape),
             grouper: Grouper::default(),
             out: None,

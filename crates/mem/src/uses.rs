@@ -1,8 +1,8 @@
 //! Rows in the slab with a known next use, by the batch that uses them.
 //!
 //! They are evicted only if nothing else can be, the farthest next use first (Belady's rule within
-//! the known window). Batches are numbered in order; the horizon bounds how many are known at once,
-//! so a ring of lists suffices, and 16 bits of a record identify the batch.
+//! the horizon). Batches are numbered in order; the horizon bounds how many are known at once, so a
+//! ring of lists suffices, and 16 bits of a record identify the batch.
 //!
 //! - **How.** A row is noted in the list of its batch when it is unpinned. Notes aren't removed: a
 //!   note counts as long as its slot is unpinned and next used by that batch. When the batch is
@@ -66,7 +66,7 @@ impl KnownUses {
         self.notes.len() as u32
     }
 
-    /// The code of `batch` in a record; [`NEVER`] if it is before the window.
+    /// The code of `batch` in a record; [`NEVER`] if it is before all that the ring has.
     #[inline]
     pub(crate) fn code(&self, batch: u32) -> u16 {
         let passed = u64::from(batch) + u64::from(self.ring()) <= u64::from(self.farthest);
@@ -80,8 +80,8 @@ impl KnownUses {
         self.farthest - behind
     }
 
-    /// Extends the window to `batch`, one batch at a time: returns a row that the batch leaving the
-    /// window was to use, until there is none.
+    /// Extends the ring to `batch`, one batch at a time: returns a row that the batch leaving the
+    /// ring was to use, until there is none.
     #[inline]
     pub(crate) fn advance(&mut self, records: &Records, batch: u32) -> Option<SlotIndex> {
         while self.farthest < batch {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_bits_say_a_batch_of_the_window_and_none_before_it() {
+    fn sixteen_bits_identify_a_batch_of_the_ring_and_none_before_it() {
         for ring in [1u32, 2, 3, 64, CODES - 1] {
             let mut uses = KnownUses::new(ring as usize);
             for farthest in [0, 1, 63, CODES - 2, CODES - 1, CODES, 3 * CODES + 1, u32::MAX] {

@@ -11,8 +11,8 @@ use stepwell_base::clock::Clock;
 use stepwell_device::Device;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
-    Bags, Blocks, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, Purpose, Ready,
-    Retired, Staging, Window,
+    Bags, Blocks, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, PrefetchDepth,
+    Purpose, Ready, Retired, Staging,
 };
 use stepwell_settings::Config;
 use stepwell_ssd::{Compaction, Store, StoreOptions};
@@ -84,12 +84,18 @@ impl Steps {
         let group = Arc::new(Group::new(table.clone(), slots, store, staging)?);
         let pool = compute_pool(config.threads)?;
         let planner = Planner::new(slots, 2, config.tiers.policy);
-        let window = Window { lookahead: 0, horizon: 0 };
+        let prefetch = PrefetchDepth { lookahead: 0, horizon: 0 };
         let hands = Hands::Caller;
         let clock_of_stages = Arc::clone(&clock);
         Ok(Self {
             model: TrainedModel::new(model, config, pool, Arc::clone(&clock))?,
-            hierarchy: Hierarchy::new(vec![group], vec![planner], window, clock_of_stages, hands)?,
+            hierarchy: Hierarchy::new(
+                vec![group],
+                vec![planner],
+                prefetch,
+                clock_of_stages,
+                hands,
+            )?,
             grouper: Grouper::default(),
             clock,
             mini_batch: config.data.mini_batch,

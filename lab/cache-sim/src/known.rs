@@ -1,8 +1,8 @@
 //! A policy inside the slab's cache, which knows the keys of the next mini-batches: rows with a
 //! known use are evicted only if nothing else can be, the farthest first (Belady within the
-//! window).
+//! horizon).
 //!
-//! Order, as in the planner: the mini-batch that enters the window is learned, then the current one
+//! Order, as in the planner: the mini-batch that enters the horizon is learned, then the current one
 //! is planned, trained and retired.
 
 use stepwell_base::SlotIndex;
@@ -13,7 +13,7 @@ use super::sequence::Sequence;
 use super::{Candidate, Outcome};
 use crate::Result;
 
-/// Runs a policy in a cache of `slots` slots that knows `window` mini-batches ahead; counts reads
+/// Runs a policy in a cache of `slots` slots that knows `horizon` mini-batches ahead; counts reads
 /// if requested.
 ///
 /// # Errors
@@ -22,15 +22,15 @@ pub(super) fn run(
     sequence: &Sequence,
     slots: usize,
     kind: Candidate,
-    window: usize,
+    horizon: usize,
     reads: Option<ReadOptions>,
 ) -> Result<Outcome> {
-    let pages = reads.map(|options| Pages::new(options, sequence.keys(), slots, window));
-    let mut run = Run::new(sequence, slots, kind, window, pages);
-    (0..window.min(sequence.batches_count())).for_each(|number| run.learn(number, 0));
+    let pages = reads.map(|options| Pages::new(options, sequence.keys(), slots, horizon));
+    let mut run = Run::new(sequence, slots, kind, horizon, pages);
+    (0..horizon.min(sequence.batches_count())).for_each(|number| run.learn(number, 0));
     for number in 0..sequence.batches_count() {
-        if number + window < sequence.batches_count() {
-            run.learn(number + window, number);
+        if number + horizon < sequence.batches_count() {
+            run.learn(number + horizon, number);
         }
         run.train(number)?;
     }
@@ -41,7 +41,7 @@ pub(super) fn run(
 struct Run<'a> {
     sequence: &'a Sequence,
     cache: Cache,
-    window: usize,
+    horizon: usize,
     /// Per look-up, the mini-batch that uses the key next, and the one that used it before.
     next: Vec<Option<u32>>,
     before: Vec<Option<u32>>,
@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
         sequence: &'a Sequence,
         slots: usize,
         kind: Candidate,
-        window: usize,
+        horizon: usize,
         pages: Option<Pages>,
     ) -> Self {
         let mut batch_of = Vec::with_capacity(sequence.look_ups());
@@ -70,11 +70,11 @@ impl<'a> Run<'a> {
                 before[then] = Some(batch_of[at]);
             }
         }
-        let cache = Cache::with(slots, window, kind.make(slots));
-        Self { sequence, cache, window, next, before, pages, hits: 0 }
+        let cache = Cache::with(slots, horizon, kind.make(slots));
+        Self { sequence, cache, horizon, next, before, pages, hits: 0 }
     }
 
-    /// Mini-batch `number` enters the window; `planned` is the next to be planned.
+    /// Mini-batch `number` enters the horizon; `planned` is the next to be planned.
     fn learn(&mut self, number: usize, planned: usize) {
         let batch = self.sequence.batch(number);
         for (at, id) in (batch.first..).zip(batch.ids) {
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
 
     fn train(&mut self, number: usize) -> Result<()> {
         let batch = self.sequence.batch(number);
-        let horizon = (number + self.window) as u32;
+        let last_known = (number + self.horizon) as u32;
         let mut slots = Vec::with_capacity(batch.ids.len());
         for id in batch.ids {
             let slot = self.cache.find(self.sequence.key(*id));
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             if let Some(pages) = &mut self.pages {
                 pages.expect(batch.ids[at], next);
             }
-            self.cache.expect(placed, next.filter(|next| *next <= horizon));
+            self.cache.expect(placed, next.filter(|next| *next <= last_known));
             *slot = Some(placed);
         }
         for (slot, occurrence) in slots.iter().flatten().zip(batch.occurrences) {

@@ -2,7 +2,7 @@
 //! optimum.
 //!
 //! - **How.** A trace is read completely and cut into mini-batches of distinct keys; then every
-//!   policy runs over it with slabs of the given sizes. With a known window, it runs in the
+//!   policy runs over it with slabs of the given sizes. With a horizon, it runs in the
 //!   product's cache ([`stepwell_mem::Cache`]). Policies and sizes run in parallel on all cores.
 //!
 //! - **Hits.** A look-up is one distinct key of a mini-batch. It is a hit if its row is in the slab
@@ -48,7 +48,7 @@ pub use size::Size;
 pub use trace::Format;
 
 /// Most mini-batches known ahead: a record has 16 bits for the next one.
-const WINDOW_MAX: usize = 1 << 15;
+const HORIZON_MAX: usize = 1 << 15;
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub struct Options {
     /// Accesses per mini-batch.
     pub mini_batch: usize,
     /// Number of mini-batches ahead for which keys are known.
-    pub window: usize,
+    pub horizon: usize,
     /// What reads return, if they are counted.
     pub reads: Option<ReadOptions>,
 }
@@ -83,7 +83,8 @@ pub struct Figures {
     /// Accesses per mini-batch.
     pub mini_batch: usize,
     /// Number of mini-batches ahead for which keys were known.
-    pub window: usize,
+    #[serde(rename = "window")]
+    pub horizon: usize,
     /// What reads returned, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadOptions>,
@@ -136,10 +137,10 @@ impl Contender {
     fn run(self, sequence: &Sequence, slots: usize, options: &Options) -> Result<Outcome> {
         // More slots than keys make no difference.
         let slots = slots.min(sequence.keys());
-        let (window, reads) = (options.window, options.reads);
+        let (horizon, reads) = (options.horizon, options.reads);
         let hits = match self {
-            Self::Policy(kind) if window > 0 || reads.is_some() => {
-                return known::run(sequence, slots, kind, window, reads);
+            Self::Policy(kind) if horizon > 0 || reads.is_some() => {
+                return known::run(sequence, slots, kind, horizon, reads);
             }
             Self::Policy(kind) => slab::hits(sequence, slots, kind),
             Self::Optimum => optimum::hits(sequence, slots, false),
@@ -194,7 +195,7 @@ pub fn run(path: &Path, options: &Options) -> Result<Figures> {
         look_ups,
         keys: sequence.keys(),
         mini_batch: options.mini_batch,
-        window: options.window,
+        horizon: options.horizon,
         reads: options.reads,
         sizes: options.sizes.iter().map(ToString::to_string).collect(),
         rows: contenders.iter().zip(outcomes.chunks(slots.len())).map(row).collect(),
@@ -213,19 +214,19 @@ fn check(options: &Options) -> Result<()> {
     if options.mini_batch == 0 || options.mini_batch > 1 << 30 {
         return fail("--mini-batch: give 1 to 2^30 accesses");
     }
-    if options.window > WINDOW_MAX {
+    if options.horizon > HORIZON_MAX {
         return fail("--window: give at most 32768 mini-batches");
     }
-    options.reads.as_ref().map_or(Ok(()), |reads| check_reads(reads, options.window))
+    options.reads.as_ref().map_or(Ok(()), |reads| check_reads(reads, options.horizon))
 }
 
-fn check_reads(reads: &ReadOptions, window: usize) -> Result<()> {
+fn check_reads(reads: &ReadOptions, horizon: usize) -> Result<()> {
     let most = ReadOptions::MOST;
     let sizes = [("--rows-per-page", reads.rows_per_page), ("--read-unit", reads.read_unit)];
     if let Some((name, size)) = sizes.iter().find(|(_, size)| !(1..=most).contains(size)) {
         return Err(Error::Arguments(format!("{name} {size}: give 1 to {most}")));
     }
-    if reads.harvest > 0 && window == 0 {
+    if reads.harvest > 0 && horizon == 0 {
         let why =
             "--harvest needs rows of later mini-batches: give a --window of 1 or more".to_owned();
         return Err(Error::Arguments(why));

@@ -4,7 +4,7 @@
 //!   written row reads the unit of neighboring pages that contains it; misses of a mini-batch in
 //!   the same unit share the read. A key without a previous use has no row, and a row on the page
 //!   that is being filled is in memory: neither costs a read.
-//! - **Basket.** Other rows of a read are kept if their key is known within the window and has no
+//! - **Basket.** Other rows of a read are kept if their key is known within the horizon and has no
 //!   slot; its miss then costs no read, and takes the row from the basket. If the basket is full,
 //!   the row with the farthest next use is dropped.
 //! - **Not modeled.** Compaction: older versions stay on their pages forever. Writes in progress,
@@ -61,7 +61,7 @@ pub struct Reads {
 pub(super) struct Pages {
     options: ReadOptions,
     /// Mini-batches known ahead.
-    window: u32,
+    horizon: u32,
     /// Ids of the rows in the order in which they were written.
     written: Vec<u32>,
     /// Per id, the position of its newest version in that order.
@@ -81,10 +81,10 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(options: ReadOptions, keys: usize, slots: usize, window: usize) -> Self {
+    pub(super) fn new(options: ReadOptions, keys: usize, slots: usize, horizon: usize) -> Self {
         Self {
             options,
-            window: window as u32,
+            horizon: horizon as u32,
             written: Vec::new(),
             place: vec![NONE; keys],
             next: vec![NONE; keys],
@@ -120,7 +120,7 @@ impl Pages {
         units.sort_unstable();
         units.dedup();
         self.count.reads += units.len() as u64;
-        if self.options.harvest > 0 && self.window > 0 {
+        if self.options.harvest > 0 && self.horizon > 0 {
             units.iter().for_each(|unit| self.harvest(number, *unit));
         }
         units.clear();
@@ -134,7 +134,7 @@ impl Pages {
         for place in first..end {
             let id = self.written[place];
             let (at, next) = (id as usize, self.next[id as usize]);
-            let is_known = number < next && next - number <= self.window;
+            let is_known = number < next && next - number <= self.horizon;
             let is_live = self.place[at] as usize == place && !self.held[at] && !self.waits[at];
             if is_known && is_live {
                 self.keep(next, id);
@@ -223,7 +223,7 @@ mod tests {
     struct Plain<'a> {
         batches: &'a [Vec<u32>],
         options: ReadOptions,
-        window: usize,
+        horizon: usize,
         pages: Vec<Vec<u32>>,
         recent: Vec<u32>,
         basket: Vec<u32>,
@@ -269,7 +269,7 @@ mod tests {
                 let is_here = self.recent.contains(&key) || self.batches[number].contains(&key);
                 let next = self.next(key, number);
                 let is_live = self.page_of(key) == Some(page) && !self.basket.contains(&key);
-                if is_here || !is_live || next > self.window {
+                if is_here || !is_live || next > self.horizon {
                     continue;
                 }
                 if self.basket.len() == self.options.harvest {
@@ -304,10 +304,15 @@ mod tests {
     }
 
     /// Counts of both models, for the same evicted rows.
-    fn both(batches: &[Vec<u32>], slots: usize, window: usize, options: ReadOptions) -> [Reads; 2] {
+    fn both(
+        batches: &[Vec<u32>],
+        slots: usize,
+        horizon: usize,
+        options: ReadOptions,
+    ) -> [Reads; 2] {
         let (pages, recent, basket, count) = Default::default();
-        let mut plain = Plain { batches, options, window, pages, recent, basket, count };
-        let mut ours = Pages::new(options, 1000, slots, window);
+        let mut plain = Plain { batches, options, horizon, pages, recent, basket, count };
+        let mut ours = Pages::new(options, 1000, slots, horizon);
         let (mut slot_of, mut fresh) = (vec![0; 1000], 0);
         for (number, batch) in batches.iter().enumerate() {
             let here = |key: &&u32| !plain.recent.contains(key);
@@ -339,10 +344,10 @@ mod tests {
         let (mut used, mut dropped) = (0, 0);
         for (seed, rows_per_page, read_unit) in [(1, 1, 1), (2, 4, 1), (3, 5, 3), (4, 9, 2)] {
             let batches = batches(seed, 300, 8, 120);
-            for (harvest, window) in [(0, 0), (0, 9), (3, 9), (40, 9), (1000, 40)] {
+            for (harvest, horizon) in [(0, 0), (0, 9), (3, 9), (40, 9), (1000, 40)] {
                 let options = ReadOptions { rows_per_page, read_unit, harvest };
                 for slots in [8, 30, 119] {
-                    let [plain, ours] = both(&batches, slots, window, options);
+                    let [plain, ours] = both(&batches, slots, horizon, options);
                     assert_eq!(plain, ours, "{options:?}, {slots} slots");
                     used += ours.used;
                     dropped += ours.dropped;
@@ -360,9 +365,9 @@ mod tests {
         for (rows_per_page, read_unit) in [(1, 1), (4, 2)] {
             let options = ReadOptions { rows_per_page, read_unit, harvest: 0 };
             let [plain, _] = both(&batches, 20, 0, options);
-            let run = |window, harvest| {
+            let run = |horizon, harvest| {
                 let options = ReadOptions { harvest, ..options };
-                known::run(&sequence, 20, Candidate::Lru, window, Some(options)).unwrap()
+                known::run(&sequence, 20, Candidate::Lru, horizon, Some(options)).unwrap()
             };
             let found = run(0, 0).reads.unwrap();
             assert!((found.reads_per_access - plain.reads as f64 / 1000.0).abs() < 1e-12);

@@ -15,13 +15,13 @@ fn trace(seed: u64, accesses: usize, keys: u64) -> Trace {
     Trace { keys: (0..accesses).map(|_| key()).collect(), positive: Vec::new() }
 }
 
-fn options(window: usize, reads: Option<ReadOptions>) -> Options {
+fn options(horizon: usize, reads: Option<ReadOptions>) -> Options {
     let (policies, sizes) = (Vec::new(), Vec::new());
-    Options { format: None, policies, sizes, mini_batch: 1, window, reads }
+    Options { format: None, policies, sizes, mini_batch: 1, horizon, reads }
 }
 
-fn hits(sequence: &Sequence, slots: usize, kind: Candidate, window: usize) -> usize {
-    Contender::Policy(kind).run(sequence, slots, &options(window, None)).unwrap().hits
+fn hits(sequence: &Sequence, slots: usize, kind: Candidate, horizon: usize) -> usize {
+    Contender::Policy(kind).run(sequence, slots, &options(horizon, None)).unwrap().hits
 }
 
 #[test]
@@ -106,26 +106,26 @@ fn the_optimum_is_what_trying_everything_finds() {
 
 #[test]
 fn the_optimum_is_above_every_policy_and_the_whole_fits_the_whole() {
-    for (seed, mini_batch, window) in [(1, 1, 0), (2, 1, 5), (3, 20, 0), (4, 20, 3)] {
+    for (seed, mini_batch, horizon) in [(1, 1, 0), (2, 1, 5), (3, 20, 0), (4, 20, 3)] {
         let trace = trace(seed, 4000, 400);
         let sequence = Sequence::new(&trace, mini_batch);
         for slots in [25, 60, 200] {
             let optimum = optimum::hits(&sequence, slots, false);
             for kind in Candidate::ALL {
-                let hits = hits(&sequence, slots, kind, window);
+                let hits = hits(&sequence, slots, kind, horizon);
                 assert!(hits <= optimum, "{kind} in {slots} slots: {hits} over {optimum}");
             }
         }
         let every = sequence.look_ups() - sequence.keys();
         for kind in Candidate::ALL {
-            assert_eq!(hits(&sequence, sequence.keys(), kind, window), every);
+            assert_eq!(hits(&sequence, sequence.keys(), kind, horizon), every);
         }
         assert_eq!(optimum::hits(&sequence, sequence.keys(), false), every);
     }
 }
 
 #[test]
-fn the_cache_without_a_window_is_the_bare_policy() {
+fn the_cache_without_a_horizon_is_the_bare_policy() {
     for (seed, mini_batch) in [(1, 1), (2, 13)] {
         let sequence = Sequence::new(&trace(seed, 6000, 500), mini_batch);
         for kind in Candidate::ALL {
@@ -139,7 +139,7 @@ fn the_cache_without_a_window_is_the_bare_policy() {
 }
 
 #[test]
-fn a_window_over_everything_makes_every_policy_optimal() {
+fn a_horizon_over_everything_makes_every_policy_optimal() {
     let sequence = Sequence::new(&trace(5, 3000, 300), 1);
     for kind in Candidate::ALL {
         assert_eq!(hits(&sequence, 40, kind, 3000), optimum::hits(&sequence, 40, false));

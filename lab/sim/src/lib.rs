@@ -5,7 +5,7 @@
 //!   on which stage runs when. Threads only show a few orders, always nearly the same ones, and
 //!   none of them reproducibly.
 //! - **How.** A [`Job`] is everything that determines the bits of the model. A [`Shape`] is
-//!   everything else: tiers, staging, window, policy, threads, style of scheduling. Nothing is
+//!   everything else: tiers, staging, lookahead, policy, threads, style of scheduling. Nothing is
 //!   copied from production: `stepwell_train::train` runs unchanged, with a `World` for the
 //!   machine.
 //!

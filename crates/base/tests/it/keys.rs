@@ -134,7 +134,7 @@ fn a_seed_in_place_of_the_namespace_is_found() {
 
 /// Random ids share bits of keys as often as expected by chance.
 ///
-/// Of n keys, n² / 2^(b + 1) pairs agree in b given bits. In windows of bits narrow enough that
+/// Of n keys, n² / 2^(b + 1) pairs agree in b given bits. In ranges of bits narrow enough that
 /// dozens of pairs should agree, their number is Poisson distributed, with a tail beyond six
 /// deviations of less than 10⁻⁸.
 #[test]

@@ -55,7 +55,7 @@ fn a_hit_moves_nothing_and_a_miss_evicts_a_dirty_row() {
 }
 
 #[test]
-fn a_full_window_waits_and_an_impossible_mini_batch_is_said_to_be_one() {
+fn rows_wait_for_pinned_slots_and_an_impossible_mini_batch_is_said_to_be_one() {
     let mut planner = Planner::new(3, 2, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1, 2]);
     assert_eq!(fits(&mut planner, &[3, 4]), Fit::Later);

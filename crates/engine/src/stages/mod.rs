@@ -47,7 +47,7 @@ pub use self::items::{Item, Pause, Ready, Retired, Unit};
 pub use self::lift::LiftStage;
 pub use self::lower::LowerStage;
 use self::plan::PlanEnds;
-pub use self::plan::{PlanStage, Window};
+pub use self::plan::{PlanStage, PrefetchDepth};
 pub use self::pull::PullStage;
 pub use self::spares::Spares;
 use self::write::WriteStage;
@@ -109,12 +109,12 @@ impl<C: Cargo, M: Send + 'static> Stages<C, M> {
 /// If a device fails.
 pub fn stages<C: Cargo, M: Send>(
     (groups, planners): (&[Arc<Group>], Vec<Planner>),
-    window: Window,
+    prefetch: PrefetchDepth,
     (times, clock): (Times, &Arc<dyn Clock>),
     counters: &Arc<Counters>,
     events: &Arc<Events>,
 ) -> Result<Stages<C, M>> {
-    let units = window.lookahead + 1;
+    let units = prefetch.lookahead + 1;
     let (feed, items) = bounded(events, BATCHES_QUEUED);
     let (planned_in, planned_out) = bounded(events, units + 1);
     let (pulled_in, ready) = bounded(events, units + 1);
@@ -146,7 +146,7 @@ pub fn stages<C: Cargo, M: Send>(
         }
     };
     Ok(Stages {
-        plan: PlanStage::new(planners, groups.to_vec(), window, Arc::clone(counters), plan),
+        plan: PlanStage::new(planners, groups.to_vec(), prefetch, Arc::clone(counters), plan),
         above,
         pull: PullStage::new(groups, pull_input, pulled_in, down_in),
         write: writing(WriteStage::new(groups, down_out, Arc::clone(events)), rules_of(groups)),

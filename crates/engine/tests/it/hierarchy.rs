@@ -17,8 +17,8 @@ use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
     Admission, Bags, Cargo, Columns, DenseView, DeviceOptions, DevicePlan, DeviceShare, DeviceTier,
     EmbeddingBags, Error, Field, Gradients, Group, GroupTables, Grouper, Hands, Hierarchy, Life,
-    Load, Lookup, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled, Purpose, Ready, Retired,
-    Shape, Staging, TableLoad, TableSpec, TierOptions, TierPlan, Window, WorkingRows,
+    Load, Lookup, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled, PrefetchDepth, Purpose,
+    Ready, Retired, Shape, Staging, TableLoad, TableSpec, TierOptions, TierPlan, WorkingRows,
 };
 use stepwell_mem::PolicyKind;
 use stepwell_optim::{RowOptimizer, Rule as Optimizer};
@@ -137,13 +137,13 @@ impl Model {
             group = group.below(&tier(&table, way.slots, devices, rules)).unwrap();
         }
         let planner = Planner::new(way.slots, way.lookahead + 2, PolicyKind::default());
-        let window = Window { lookahead: way.lookahead, horizon: way.lookahead + 1 };
+        let prefetch = PrefetchDepth { lookahead: way.lookahead, horizon: way.lookahead + 1 };
         let clock = Arc::new(ManualClock::default());
         let groups = vec![Arc::new(group)];
         let columns =
             Columns { of_fields: vec![[0, DIM, 2 * DIM].map(Field::sum).to_vec()], count: COLUMNS };
         Self {
-            hierarchy: Hierarchy::new(groups, vec![planner], window, clock, way.hands).unwrap(),
+            hierarchy: Hierarchy::new(groups, vec![planner], prefetch, clock, way.hands).unwrap(),
             embeddings: EmbeddingBags::new(vec![table], columns, shape()),
             grouper: Grouper::default(),
             way,

@@ -9,8 +9,8 @@ use stepwell_base::clock::ManualClock;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
     Cargo, Columns, EmbeddingBags, Error, Field, Gradients, Group, GroupTables, Grouper, Hands,
-    Hierarchy, MiniBatch, NoLaps, Part, Planner, Purpose, Ready, Retired, Shape, Staging,
-    TableSpec, Window,
+    Hierarchy, MiniBatch, NoLaps, Part, Planner, PrefetchDepth, Purpose, Ready, Retired, Shape,
+    Staging, TableSpec,
 };
 use stepwell_mem::PolicyKind;
 use stepwell_optim::{RowOptimizer, Rule};
@@ -57,9 +57,9 @@ fn open(tables: [Table; 3], lookahead: usize) -> (Hierarchy<One>, EmbeddingBags)
         (Arc::new(group), planner)
     });
     let (groups, planners): (Vec<_>, Vec<_>) = made.unzip();
-    let window = Window { lookahead, horizon: lookahead };
+    let prefetch = PrefetchDepth { lookahead, horizon: lookahead };
     let clock = Arc::new(ManualClock::default());
-    let hierarchy = Hierarchy::new(groups, planners, window, clock, Hands::Caller).unwrap();
+    let hierarchy = Hierarchy::new(groups, planners, prefetch, clock, Hands::Caller).unwrap();
     let of_fields = [0, 2, 4].map(|column| vec![Field::sum(column)]).to_vec();
     let columns = Columns { of_fields, count: 6 };
     let shape = Shape { blocks: 1, ..Shape::default() };

@@ -23,7 +23,7 @@ pub(super) const SLOTS: usize = 8;
 /// The most bits of a place.
 pub(super) const PLACE_BITS_MAX: u32 = 40;
 /// Extra bits are read and written eight bytes at a time.
-const WINDOW_BYTES: usize = 8;
+const EXTRA_WORD_BYTES: usize = 8;
 
 /// Where a row is, as a number below 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ impl Form {
     pub(super) fn extra_bytes(&self, buckets: usize) -> usize {
         match self.extra_bits as usize * SLOTS / 8 * buckets {
             0 => 0,
-            bytes => bytes + WINDOW_BYTES,
+            bytes => bytes + EXTRA_WORD_BYTES,
         }
     }
 
@@ -137,8 +137,8 @@ impl Form {
         if self.extra_bits == 0 {
             return Place(low);
         }
-        let (at, shift) = self.window(slot);
-        let high = (read_window(extra, at) >> shift) & self.extra_mask();
+        let (at, shift) = self.extra_start(slot);
+        let high = (read_extra_word(extra, at) >> shift) & self.extra_mask();
         Place(high << (u64::BITS - self.tag_bits) | low)
     }
 
@@ -147,10 +147,10 @@ impl Form {
     pub(super) fn write(&self, tag: u64, place: Place, extra: &mut [u8], slot: usize) -> u64 {
         assert!(bits_of(place.0) <= self.place_bits(), "{place:?} has more bits than {self:?}");
         if self.extra_bits > 0 {
-            let (at, shift) = self.window(slot);
+            let (at, shift) = self.extra_start(slot);
             let high = place.0 >> (u64::BITS - self.tag_bits);
-            let kept = read_window(extra, at) & !(self.extra_mask() << shift);
-            extra[at..at + WINDOW_BYTES].copy_from_slice(&(kept | high << shift).to_le_bytes());
+            let kept = read_extra_word(extra, at) & !(self.extra_mask() << shift);
+            extra[at..at + EXTRA_WORD_BYTES].copy_from_slice(&(kept | high << shift).to_le_bytes());
         }
         place.0 << self.tag_bits | tag
     }
@@ -162,7 +162,7 @@ impl Form {
 
     /// Byte and bit where the extra bits of a slot start.
     #[inline(always)]
-    fn window(&self, slot: usize) -> (usize, usize) {
+    fn extra_start(&self, slot: usize) -> (usize, usize) {
         let bit = slot * self.extra_bits as usize;
         (bit / 8, bit % 8)
     }
@@ -171,16 +171,16 @@ impl Form {
     /// any.
     #[inline(always)]
     pub(super) fn extra_at(&self, bucket: usize) -> [usize; 2] {
-        let [first, last] = [0, SLOTS - 1].map(|slot| self.window(bucket * SLOTS + slot).0);
-        [first, last + WINDOW_BYTES - 1]
+        let [first, last] = [0, SLOTS - 1].map(|slot| self.extra_start(bucket * SLOTS + slot).0);
+        [first, last + EXTRA_WORD_BYTES - 1]
     }
 }
 
 #[inline(always)]
-fn read_window(extra: &[u8], at: usize) -> u64 {
-    let mut window = [0; WINDOW_BYTES];
-    window.copy_from_slice(&extra[at..at + WINDOW_BYTES]);
-    u64::from_le_bytes(window)
+fn read_extra_word(extra: &[u8], at: usize) -> u64 {
+    let mut word = [0; EXTRA_WORD_BYTES];
+    word.copy_from_slice(&extra[at..at + EXTRA_WORD_BYTES]);
+    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]

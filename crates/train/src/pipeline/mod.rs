@@ -39,8 +39,8 @@ use stepwell_base::queue::bounded;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::{CacheFate, CacheMaking, Chunk, CutLists, OnFate, Schema};
 use stepwell_engine::{
-    BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
-    rules_of,
+    BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, PrefetchDepth, Purpose,
+    Times, rules_of,
 };
 
 use self::ask::{AskStage, Timer};
@@ -188,7 +188,7 @@ fn wire(
     let PipelineConfig { lookahead, horizon, .. } = config.pipeline;
     let rows = stepwell_engine::stages(
         (&parts.groups, parts.planners),
-        Window { lookahead, horizon },
+        PrefetchDepth { lookahead, horizon },
         (times, &rhythm.clock),
         &parts.counters.rows,
         events,

@@ -37,7 +37,7 @@ pub use self::figures::{Figures, Run};
 use self::raw::Raw;
 pub use self::store::{Made, StoreAge};
 pub(crate) use self::stream::Ids;
-use self::watch::Window;
+use self::watch::MeasuredSpan;
 use crate::directory::{Home, make, remove};
 use crate::machine::Machine;
 use crate::measure::names;
@@ -269,9 +269,9 @@ fn train(
         tiers: TierConfig { ssd: Some(scratch.clone()), ..config.tiers.clone() },
         ..config.clone()
     };
-    let window = Arc::new(Window::after(options.warmup));
+    let span = Arc::new(MeasuredSpan::after(options.warmup));
     let around = Surroundings {
-        observer: Arc::clone(&window) as Arc<_>,
+        observer: Arc::clone(&span) as Arc<_>,
         machine: stepwell_train::Machine::default(),
         stop: StopRequest::new(),
         placement: Placement::Fresh,
@@ -288,6 +288,6 @@ fn train(
     remove(&scratch)?;
     let report = report.map_err(|error| Error::Arguments(error.to_string()))?;
     let few = || Error::Arguments("more examples than the warm-up are needed".to_owned());
-    let (begin, end) = window.marks().ok_or_else(few)?;
+    let (begin, end) = span.marks().ok_or_else(few)?;
     Ok(Counted::between(&begin, &end, report))
 }

@@ -20,12 +20,12 @@ pub(super) struct Mark {
 
 /// Records the end of the warm-up, and the last mini-batch.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct MeasuredSpan {
     warmup: u64,
     marks: Mutex<(Option<Mark>, Option<Mark>)>,
 }
 
-impl Window {
+impl MeasuredSpan {
     pub(super) fn after(warmup: u64) -> Self {
         Self { warmup, marks: Mutex::default() }
     }
@@ -37,7 +37,7 @@ impl Window {
     }
 }
 
-impl Observer for Window {
+impl Observer for MeasuredSpan {
     fn progress(&self, now: &Snapshot) {
         let mark = Mark {
             at: Instant::now(),

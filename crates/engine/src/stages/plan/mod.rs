@@ -3,9 +3,10 @@
 //! It works at two distances. The keys of `horizon` batches are known, at some 30 bytes per key
 //! (the batch itself and its entry in `Future`; the capacity plan has the bound), to choose the
 //! right victims. At most `lookahead + 1` units are planned and not retired, with their rows held.
-//! This window adapts to the memory: beyond one unit ahead, it grows only while its rows leave half
-//! of the slots to others. If even less fits, a batch waits for earlier ones to retire, or is split
-//! between its mini-batches. Only a single mini-batch that doesn't fit an empty slab ends the run.
+//! Their number adapts to the memory: beyond one unit ahead, it grows only while their rows leave
+//! half of the slots to others. If even less fits, a batch waits for earlier ones to retire, or is
+//! split between its mini-batches. Only a single mini-batch that doesn't fit an empty slab ends the
+//! run.
 //!
 //! When a stop is requested, it plans nothing more, waits until everything in flight is returned,
 //! and requests a last checkpoint if any are written. It does the same if a mini-batch doesn't fit,
@@ -37,13 +38,13 @@ use crate::{Error, Result};
 
 /// Units in flight, including the one that trains, that are always allowed, however many slots they
 /// hold.
-const WINDOW_LEAST: usize = 2;
+const UNITS_LEAST: usize = 2;
 /// More units are planned while at most one in this many slots is held.
-const WINDOW_PART: usize = 2;
+const SLOTS_PART: usize = 2;
 
-/// Limits on looking ahead.
+/// How far the pipeline looks ahead of training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct PrefetchDepth {
     /// Units whose rows are pinned or moving, beyond the one that trains.
     pub lookahead: usize,
     /// Batches whose keys are known ahead.
@@ -63,7 +64,7 @@ pub struct PlanStage<C, M> {
     /// The planners of devices, if any.
     above: Option<Above>,
     groups: Vec<Arc<Group>>,
-    window: Window,
+    prefetch: PrefetchDepth,
     waiting: VecDeque<Waiting<C, M>>,
     in_flight: usize,
     /// The front batch doesn't fit until something retires.
@@ -98,7 +99,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
     pub(super) fn new(
         planners: Vec<Planner>,
         groups: Vec<Arc<Group>>,
-        window: Window,
+        prefetch: PrefetchDepth,
         counters: Arc<Counters>,
         ends: PlanEnds<C, M>,
     ) -> Self {
@@ -115,7 +116,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             above,
             groups,
             rules,
-            window,
+            prefetch,
             waiting: VecDeque::new(),
             in_flight: 0,
             stuck: false,
@@ -157,7 +158,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             self.waiting.clear();
             return false;
         }
-        while !self.input_closed && self.waiting.len() <= self.window.horizon {
+        while !self.input_closed && self.waiting.len() <= self.prefetch.horizon {
             match self.input.try_recv() {
                 Received::Item(Item::Mark(mark)) => self.waiting.push_back(Waiting::Mark(mark)),
                 Received::Item(Item::Checkpoint) => self.waiting.push_back(Waiting::Checkpoint),
@@ -175,7 +176,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         if self.due.is_now() {
             return Ok(self.plan_checkpoint());
         }
-        if self.stuck || self.in_flight > self.window.lookahead || !self.may_widen() {
+        if self.stuck || self.in_flight > self.prefetch.lookahead || !self.may_plan_more() {
             return Ok(None);
         }
         match self.waiting.pop_front() {
@@ -201,13 +202,13 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
     }
 
     /// Whether one more unit leaves enough slots to unpinned rows.
-    fn may_widen(&self) -> bool {
+    fn may_plan_more(&self) -> bool {
         let roomy = |planner: &Planner| {
             // In a whole table all rows stay, so no room is needed.
-            planner.is_whole() || planner.pinned() * WINDOW_PART <= planner.slots()
+            planner.is_whole() || planner.pinned() * SLOTS_PART <= planner.slots()
         };
-        let roomy_above = || self.above.as_ref().is_none_or(|above| above.is_roomy(WINDOW_PART));
-        self.in_flight < WINDOW_LEAST || self.planners.iter().all(roomy) && roomy_above()
+        let roomy_above = || self.above.as_ref().is_none_or(|above| above.is_roomy(SLOTS_PART));
+        self.in_flight < UNITS_LEAST || self.planners.iter().all(roomy) && roomy_above()
     }
 
     /// A checkpoint, once everything is at rest.
