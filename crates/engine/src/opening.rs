@@ -136,7 +136,8 @@ impl TierPlan {
                     other => other,
                 })?,
         };
-        let staging = Staging::new(plan.spec.row_lanes(), plan.chunk_rows, plan.chunks);
+        let staging =
+            Staging::new(plan.spec.row_lanes(), plan.staging_buffer_rows, plan.staging_buffers);
         let (members, store) = (plan.members.clone(), Arc::new(store));
         let group = Group::of(tables, members, plan.slots, store, staging)?;
         let mut group = group.harvesting(plan.harvest);

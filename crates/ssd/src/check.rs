@@ -66,7 +66,7 @@ fn as_text<S: serde::Serializer>(keys: &[Key], to: S) -> std::result::Result<S::
 /// file's length, header, tail, footer and pages, and the list of keys against the pages. Continues
 /// after damage, to find all of it. If there is none, also checks all that opening verifies.
 ///
-/// Holds 20 bytes for each row of a segment and a chunk of its file, then an index: 9 to 12 bytes
+/// Holds 20 bytes for each row of a segment and 1 MiB of its file, then an index: 9 to 12 bytes
 /// for each row of the store.
 ///
 /// # Errors

@@ -51,7 +51,7 @@ impl StoreOptions {
         let size = sizes.most(self.index_bytes_max);
         let map = 3 * u64::from(size.deletions()) * size_of::<Deletion>() as u64;
         let rows = store::listed_bytes(self.rows_together().max(u64::from(size.rows)));
-        let each = self.list_bytes() + map + rows + segment::CHUNK_BYTES + index::BYTES_MIN;
+        let each = self.list_bytes() + map + rows + segment::READ_BYTES + index::BYTES_MIN;
         DELETIONS_HELD as u64 * size_of::<Deletion>() as u64
             + threads as u64 * each
             + store::held_most(threads) as u64 * rows
@@ -62,10 +62,10 @@ impl StoreOptions {
     }
 
     fn add_writing(&self, name: &str, budget: &mut Budget) {
-        let chunk = self.chunk_bytes() as u64;
-        // Current, in-flight and spare chunks of the open segment and of a closing one.
-        let buffers = 2 * (WRITES_MAX as u64 + 2) * chunk;
-        let merge = (2 * (WRITES_MAX as u64 + 2)) * chunk + 3 * self.list_bytes();
+        let buffer = self.write_buffer_bytes() as u64;
+        // Current, in-flight and spare buffers of the open segment and of a closing one.
+        let buffers = 2 * (WRITES_MAX as u64 + 2) * buffer;
+        let merge = (2 * (WRITES_MAX as u64 + 2)) * buffer + 3 * self.list_bytes();
         let why = |of: &str| format!("{name}: {of}");
         budget.add("store write buffers", buffers, why("open and closing segment"));
         budget.add("store row lists", 2 * self.list_bytes(), why("open and closing segment"));
@@ -79,7 +79,7 @@ impl StoreOptions {
 
     fn add_reading(&self, readers: u64, name: &str, budget: &mut Budget) {
         let why = |of: &str| format!("{name}: {of}");
-        let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
+        let reads = readers * self.reader_bytes() as u64 + segment::READ_BYTES;
         budget.add("store opening", self.opening_bytes(), why("footers, deletions"));
         // A bit for each of at most twice the rows that the index has room for, at 8 bytes each.
         let scan = self.index_bytes_max / 32 + SCAN_BYTES + 2 * self.reader_bytes() as u64;

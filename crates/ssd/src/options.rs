@@ -263,14 +263,14 @@ impl StoreOptions {
     }
 
     /// Number of pages of a write, and of a merge's read.
-    pub(crate) fn chunk_pages(&self) -> u32 {
+    pub(crate) fn write_buffer_pages(&self) -> u32 {
         let pages = self.buffer_bytes / self.layout().page_bytes as u64;
         let segment = 1 + self.layout().pages(self.segment_rows());
         pages.clamp(2, u64::from(segment.max(2))) as u32
     }
 
-    pub(crate) fn chunk_bytes(&self) -> usize {
-        self.chunk_pages() as usize * self.layout().page_bytes
+    pub(crate) fn write_buffer_bytes(&self) -> usize {
+        self.write_buffer_pages() as usize * self.layout().page_bytes
     }
 
     /// Bytes of a reader's queue: at least two pages, so a page always fits.

@@ -54,8 +54,8 @@ impl Shape {
         config.checkpoint.every = dice.pick(&[0, 3, 7, 10, 15]);
         let sizes = Sizes {
             block_bytes: dice.pick(&[512, 2048, 16 << 10]).max(oracle.block_bytes),
-            chunk_rows: dice.pick(&[1, 3, 10, 30, 100]),
-            chunks: dice.within(1, 4) as usize,
+            staging_buffer_rows: dice.pick(&[1, 3, 10, 30, 100]),
+            staging_buffers: dice.within(1, 4) as usize,
             device_slots: Vec::new(),
         };
         let (preloads, style) = (dice.once_in(2), Style::draw(dice));
@@ -91,8 +91,12 @@ impl Shape {
 
     /// The shape for an oracle: everything in memory, one mini-batch at a time, no checkpoints.
     pub fn roomy(job: &Config) -> Self {
-        let sizes =
-            Sizes { block_bytes: 64 << 10, chunk_rows: 1000, chunks: 2, device_slots: Vec::new() };
+        let sizes = Sizes {
+            block_bytes: 64 << 10,
+            staging_buffer_rows: 1000,
+            staging_buffers: 2,
+            device_slots: Vec::new(),
+        };
         let style = Style::Bursts(8);
         let (config, slots) = (job.clone(), Vec::new());
         let (checkpoints, preloads) = (false, false);

@@ -27,9 +27,9 @@ impl Group {
     }
 
     /// Puts rows into the store.
-    pub(super) fn put(&self, chunk: &StagedRows) -> Result<()> {
-        let (keys, used) = (&*chunk.keys, &*chunk.used);
-        let rows: &[u8] = bytemuck::cast_slice(&chunk.rows);
+    pub(super) fn put(&self, buffer: &StagedRows) -> Result<()> {
+        let (keys, used) = (&*buffer.keys, &*buffer.used);
+        let rows: &[u8] = bytemuck::cast_slice(&buffer.rows);
         let (put, outcome) = self.store.put_some(keys, used, rows);
         match outcome {
             Err(StoreError::IndexFull { rows: indexed, bytes, bytes_max, .. }) => {

@@ -198,15 +198,15 @@ impl Group {
         self.steps.store(steps, Ordering::Relaxed);
     }
 
-    /// Puts a staged chunk into the store and forgets the staged copy.
+    /// Puts a buffer of staged rows into the store and forgets the staged copy.
     ///
     /// # Errors
-    /// If the store cannot be written; the chunk then stays staged.
-    pub fn write_back(&self, chunk: Arc<StagedRows>) -> Result<()> {
+    /// If the store cannot be written; the rows then stay staged.
+    pub fn write_back(&self, buffer: Arc<StagedRows>) -> Result<()> {
         self.expire()?;
-        self.put(&chunk)?;
-        self.traffic.wrote_back(chunk.keys.len() as u64);
-        self.staging.landed(chunk);
+        self.put(&buffer)?;
+        self.traffic.wrote_back(buffer.keys.len() as u64);
+        self.staging.landed(buffer);
         self.traffic.on_disk(self.store.bytes_files());
         Ok(())
     }

@@ -91,23 +91,23 @@ impl Puller {
         piece * 2 * PIECES as u64 + rows * (size_of::<SlotIndex>() + size_of::<u32>()) as u64
     }
 
-    /// Copies the next chunk of `victims` into staging and passes it to `send`. Call again with the
-    /// same victims until it returns `Done`; `Blocked` while staging is full.
+    /// Copies the next of `victims` into a staging buffer and passes it to `send`. Call again with
+    /// the same victims until it returns `Done`; `Blocked` while staging is full.
     pub fn stage(&mut self, victims: &[Victim], send: impl FnOnce(Arc<StagedRows>)) -> Progress {
         if self.staged == victims.len() {
             self.staged = 0;
             return Progress::Done;
         }
-        let Some(chunk) = self.group.staging.take() else { return Progress::Blocked };
-        let count = (victims.len() - self.staged).min(self.group.staging.chunk_rows());
+        let Some(buffer) = self.group.staging.take() else { return Progress::Blocked };
+        let count = (victims.len() - self.staged).min(self.group.staging.buffer_rows());
         let part = &victims[self.staged..self.staged + count];
-        let chunk = self.copy_down(part, chunk);
-        send(self.group.staging.stage(chunk));
+        let buffer = self.copy_down(part, buffer);
+        send(self.group.staging.stage(buffer));
         self.staged += count;
         Progress::Progressed
     }
 
-    fn copy_down(&mut self, victims: &[Victim], mut chunk: StagedRows) -> StagedRows {
+    fn copy_down(&mut self, victims: &[Victim], mut buffer: StagedRows) -> StagedRows {
         self.slots.clear();
         self.slots.extend(victims.iter().map(|victim| victim.slot));
         if self.group.rules.hold(Rule::ForgetHarvested) {
@@ -115,12 +115,12 @@ impl Puller {
         }
         let held = self.group.slab.hold(&self.slots);
         for (index, victim) in victims.iter().enumerate() {
-            chunk.keys.push(victim.key);
+            buffer.keys.push(victim.key);
             let row = held.row(index);
-            chunk.used.push(self.group.spec().history(row).used);
-            chunk.rows.extend_from_slice(row);
+            buffer.used.push(self.group.spec().history(row).used);
+            buffer.rows.extend_from_slice(row);
         }
-        chunk
+        buffer
     }
 
     /// Begins to fill the slots of `fills`, after the unit's victims were staged; rows still in

@@ -7,12 +7,12 @@ use stepwell_base::stage::{Progress, Stage};
 use super::write::{Down, WriteStage};
 use crate::{Error, Result};
 
-/// Lands chunks too late: each after the next one, against [`Rule::WriteInOrder`], or forgotten
-/// before it is put, against [`Rule::PutBeforeForget`].
+/// Lands buffers of rows too late: each after the next one, against [`Rule::WriteInOrder`], or
+/// forgotten before it is put, against [`Rule::PutBeforeForget`].
 pub(super) struct Disorder {
     stage: WriteStage,
     broken: Rule,
-    /// A chunk that waits for the next one.
+    /// A buffer that waits for the next one.
     late: Option<Down>,
 }
 
@@ -27,7 +27,7 @@ impl Disorder {
             return self.stage.write(next);
         }
         if self.broken == Rule::PutBeforeForget {
-            self.stage.groups[next.group].staging.forget(&next.chunk);
+            self.stage.groups[next.group].staging.forget(&next.buffer);
         }
         self.late = Some(next);
         late.map_or(Ok(()), |late| self.stage.write(late))

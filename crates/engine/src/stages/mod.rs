@@ -119,8 +119,8 @@ pub fn stages<C: Cargo, M: Send>(
     let (planned_in, planned_out) = bounded(events, units + 1);
     let (pulled_in, ready) = bounded(events, units + 1);
     let (retired, retired_out) = bounded(events, units + 1);
-    let chunks = groups.iter().map(|group| group.staging.chunks()).sum();
-    let (down_in, down_out) = bounded(events, chunks);
+    let buffers = groups.iter().map(|group| group.staging.buffers()).sum();
+    let (down_in, down_out) = bounded(events, buffers);
     let tier = devices_above(groups);
     let above = tier.map(|tier| {
         let (lowered_in, lowered) = bounded(events, units + 1);

@@ -70,14 +70,14 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         }
     }
 
-    /// Stages chunks of the victims of all groups, after the `staged` ones already done.
+    /// Stages the victims of all groups, after the `staged` ones already done.
     fn stage_victims(&mut self, moves: &[GroupUnit], staged: &mut usize) -> Progress {
         while let Some(GroupUnit { victims, .. }) = moves.get(*staged) {
             let (group, down) = (*staged, &self.down);
-            let progress = self.pullers[group].stage(victims, |chunk| {
-                // The queue has room for every chunk of the pool.
-                let sent = down.try_send(Down { group, chunk });
-                assert!(!matches!(sent, Err(Refused::Full(_))), "more chunks than the pool has");
+            let progress = self.pullers[group].stage(victims, |buffer| {
+                // The queue has room for every buffer of the pool.
+                let sent = down.try_send(Down { group, buffer });
+                assert!(!matches!(sent, Err(Refused::Full(_))), "more buffers than the pool has");
             });
             if progress != Progress::Done {
                 return progress;
@@ -92,7 +92,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         parts.map(|(puller, part)| puller.begin(&mut part.fills)).collect()
     }
 
-    /// Continues with the next item: stages a chunk of its victims, or begins it; `false` if there
+    /// Continues with the next item: stages some of its victims, or begins it; `false` if there
     /// is no item or staging is full.
     fn advance(&mut self) -> Result<bool> {
         let (mut next, mut staged) = match self.staging.take() {

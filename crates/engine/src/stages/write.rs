@@ -9,18 +9,18 @@ use crate::group::Group;
 use crate::staging::StagedRows;
 use crate::{Error, Result};
 
-/// A staged chunk of a table group.
+/// A buffer of staged rows of a table group.
 pub(super) struct Down {
     /// Number of the group.
     pub(super) group: usize,
-    pub(super) chunk: Arc<StagedRows>,
+    pub(super) buffer: Arc<StagedRows>,
 }
 
-/// Stage `write`: puts staged chunks into the store.
+/// Stage `write`: puts staged rows into the store.
 pub(super) struct WriteStage {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) input: Receiver<Down>,
-    /// Signaled when a chunk lands, which no queue shows.
+    /// Signaled when a buffer lands, which no queue shows.
     events: Arc<Events>,
 }
 
@@ -29,8 +29,8 @@ impl WriteStage {
         Self { groups: groups.to_vec(), input, events }
     }
 
-    pub(super) fn write(&self, Down { group, chunk }: Down) -> Result<()> {
-        self.groups[group].write_back(chunk)?;
+    pub(super) fn write(&self, Down { group, buffer }: Down) -> Result<()> {
+        self.groups[group].write_back(buffer)?;
         self.events.notify();
         Ok(())
     }
@@ -43,7 +43,7 @@ impl Stage for WriteStage {
         "write"
     }
 
-    /// Filling slots needs chunks that this stage frees.
+    /// Filling slots needs buffers that this stage frees.
     fn gives_way(&self) -> bool {
         false
     }

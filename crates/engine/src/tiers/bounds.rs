@@ -188,10 +188,14 @@ impl TierPlan {
     fn add_moves(&self, load: &Load, budget: &mut Budget) {
         if !load.unchanged {
             let staging = self.groups.iter().map(|group| {
-                Staging::bytes_max(group.spec.row_lanes(), group.chunk_rows, group.chunks)
+                Staging::bytes_max(
+                    group.spec.row_lanes(),
+                    group.staging_buffer_rows,
+                    group.staging_buffers,
+                )
             });
-            let chunks: usize = self.groups.iter().map(|group| group.chunks).sum();
-            budget.add("rows going down", staging.sum(), format!("{chunks} chunks"));
+            let buffers: usize = self.groups.iter().map(|group| group.staging_buffers).sum();
+            budget.add("rows going down", staging.sum(), format!("{buffers} staging buffers"));
         }
         let unit = self.unit_rows(load);
         let units = (UNITS_PULLED as u64).min(load.lookahead + 1);

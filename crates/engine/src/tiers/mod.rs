@@ -20,8 +20,8 @@ use crate::planner::Planner;
 use crate::table_spec::TableSpec;
 use crate::{Error, Result};
 
-/// Number of staging chunks of each table group.
-const CHUNKS: usize = 4;
+/// Number of staging buffers of each table group.
+const STAGING_BUFFERS: usize = 4;
 /// An index this small isn't reduced further for few rows.
 const INDEX_ANY: u64 = 16 << 20;
 
@@ -44,8 +44,8 @@ pub struct TierOptions {
     pub space: f64,
     /// Which rows are evicted first, among those without a known next use.
     pub policy: PolicyKind,
-    /// Approximate bytes of a chunk of staged rows.
-    pub chunk_bytes: usize,
+    /// Approximate bytes of a staging buffer.
+    pub staging_buffer_bytes: usize,
     /// Number of mini-batches whose keys are known at once.
     pub horizon: usize,
 }
@@ -62,7 +62,7 @@ impl Default for TierOptions {
             segment: ByteCount(store.segment_bytes),
             space: store.space_max,
             policy: PolicyKind::default(),
-            chunk_bytes: 1 << 20,
+            staging_buffer_bytes: 1 << 20,
             horizon: 0,
         }
     }
@@ -90,10 +90,10 @@ pub struct GroupPlan {
     pub names: String,
     /// Slots of the slab.
     pub slots: usize,
-    /// Rows of a staging chunk.
-    pub chunk_rows: usize,
-    /// Number of staging chunks.
-    pub chunks: usize,
+    /// Rows of a staging buffer.
+    pub staging_buffer_rows: usize,
+    /// Number of staging buffers.
+    pub staging_buffers: usize,
     /// Size of the harvest.
     pub harvest: HarvestSize,
     /// Options of the store.
@@ -243,8 +243,9 @@ impl TierPlan {
             },
             names,
             slots,
-            chunk_rows: (options.chunk_bytes / spec.row_bytes()).clamp(1, (slots / CHUNKS).max(1)),
-            chunks: CHUNKS,
+            staging_buffer_rows: (options.staging_buffer_bytes / spec.row_bytes())
+                .clamp(1, (slots / STAGING_BUFFERS).max(1)),
+            staging_buffers: STAGING_BUFFERS,
             harvest: HarvestSize {
                 rows: rows_within(harvest, spec.row_lanes()),
                 unit_bytes: options.read_unit.0 as usize,

@@ -4,12 +4,12 @@
 //! - **Why.** A process has a store for every table group and for every rank in it. If each had its
 //!   own threads, buffers and rings, sixteen stores would take sixteen times as much and use it one
 //!   after the other.
-//! - **How.** A store has one buffer of its own, the chunk that rows are put into. All other
-//!   chunks, which are on their way to the disk, belong to the executor; if it has none left, a
-//!   store waits for its own writes, or writes its one chunk and reuses it. Threads take turns
+//! - **How.** A store has one write buffer of its own, which rows are put into. All other
+//!   write buffers, which are on their way to the disk, belong to the executor; if it has none left,
+//!   a store waits for its own writes, or writes its own one and reuses it. Threads take turns
 //!   among the stores that compact in the background; idle queues of `get_many` can be used by
 //!   every store.
-//! - **Bounds.** `write_bytes` of chunks in flight, a chunk for each store and each merge, and
+//! - **Bounds.** `write_bytes` of write buffers in flight, one for each store and each merge, and
 //!   [`QUEUES_IDLE_MAX`] idle queues.
 
 mod turns;
@@ -38,12 +38,12 @@ pub struct Executor(Arc<Shared>);
 pub struct ExecutorOptions {
     /// Number of compaction threads.
     pub threads: usize,
-    /// The most bytes of chunks on their way to the disk, over all stores.
+    /// The most bytes of write buffers on their way to the disk, over all stores.
     pub write_bytes: u64,
 }
 
 impl Default for ExecutorOptions {
-    /// One thread, and eight chunks of 1 MiB.
+    /// One thread, and eight write buffers of 1 MiB.
     fn default() -> Self {
         Self { threads: 1, write_bytes: 8 << 20 }
     }
@@ -52,10 +52,10 @@ impl Default for ExecutorOptions {
 /// What an executor holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecutorStats {
-    /// Bytes of chunks that stores have now, including their own.
-    pub chunk_bytes: u64,
-    /// The most bytes of chunks that stores had at once.
-    pub chunk_bytes_most: u64,
+    /// Bytes of write buffers that stores have now, including their own.
+    pub buffer_bytes: u64,
+    /// The most bytes of write buffers that stores had at once.
+    pub buffer_bytes_most: u64,
     /// Number of idle queues.
     pub queues_idle: usize,
     /// Number of open stores that it compacts.
@@ -64,16 +64,16 @@ pub struct ExecutorStats {
 
 pub(crate) struct Shared {
     options: ExecutorOptions,
-    chunks: Mutex<Chunks>,
+    buffers: Mutex<WriteBuffers>,
     queues: Mutex<Vec<(QueueOptions, Box<dyn Queue>)>>,
     turns: Arc<Turns>,
     wakeup: Arc<Wakeup>,
 }
 
 #[derive(Debug, Default)]
-struct Chunks {
+struct WriteBuffers {
     idle: Vec<Buffer>,
-    /// Bytes of all chunks that stores have, and of those on their way to the disk.
+    /// Bytes of all buffers that stores have, and of those on their way to the disk.
     out: u64,
     under_way: u64,
     most: u64,
@@ -104,62 +104,62 @@ impl Executor {
     pub fn new(options: ExecutorOptions) -> Self {
         assert!(options.threads > 0, "an executor needs a thread");
         let (turns, wakeup) = (Arc::default(), Arc::default());
-        let (chunks, queues) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { options, chunks, queues, turns, wakeup }))
+        let (buffers, queues) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Shared { options, buffers, queues, turns, wakeup }))
     }
 
     /// What the executor holds.
     pub fn stats(&self) -> ExecutorStats {
-        let chunks = lock(&self.0.chunks);
+        let buffers = lock(&self.0.buffers);
         ExecutorStats {
-            chunk_bytes: chunks.out,
-            chunk_bytes_most: chunks.most,
+            buffer_bytes: buffers.out,
+            buffer_bytes_most: buffers.most,
             queues_idle: lock(&self.0.queues).len(),
             stores: self.0.turns.stores(),
         }
     }
 
-    /// Returns a store's own chunk, which it always gets.
-    pub(crate) fn own_chunk(&self, bytes: usize) -> Buffer {
-        lock(&self.0.chunks).take(bytes)
+    /// Returns a store's own buffer, which it always gets.
+    pub(crate) fn own_buffer(&self, bytes: usize) -> Buffer {
+        lock(&self.0.buffers).take(bytes)
     }
 
-    /// Returns a chunk to replace one that goes to the disk, unless too many are in flight.
-    pub(crate) fn next_chunk(&self, bytes: usize) -> Option<Buffer> {
-        let mut chunks = lock(&self.0.chunks);
-        if chunks.under_way + bytes as u64 > self.0.options.write_bytes {
+    /// Returns a buffer to replace one that goes to the disk, unless too many are in flight.
+    pub(crate) fn next_buffer(&self, bytes: usize) -> Option<Buffer> {
+        let mut buffers = lock(&self.0.buffers);
+        if buffers.under_way + bytes as u64 > self.0.options.write_bytes {
             return None;
         }
-        chunks.under_way += bytes as u64;
-        Some(chunks.take(bytes))
+        buffers.under_way += bytes as u64;
+        Some(buffers.take(bytes))
     }
 
-    /// Records that a store's own chunk goes to the disk and is not replaced.
-    pub(crate) fn last_chunk(&self, bytes: usize) {
-        lock(&self.0.chunks).under_way += bytes as u64;
+    /// Records that a store's own buffer goes to the disk and is not replaced.
+    pub(crate) fn last_buffer(&self, bytes: usize) {
+        lock(&self.0.buffers).under_way += bytes as u64;
     }
 
-    /// Takes back a chunk that was written.
-    pub(crate) fn landed(&self, chunk: Option<Buffer>, bytes: usize) {
-        let mut chunks = lock(&self.0.chunks);
-        chunks.under_way = chunks.under_way.saturating_sub(bytes as u64);
-        chunks.give(chunk, bytes, self.0.options.write_bytes);
+    /// Takes back a buffer that was written.
+    pub(crate) fn landed(&self, buffer: Option<Buffer>, bytes: usize) {
+        let mut buffers = lock(&self.0.buffers);
+        buffers.under_way = buffers.under_way.saturating_sub(bytes as u64);
+        buffers.give(buffer, bytes, self.0.options.write_bytes);
     }
 
-    /// Whether more is in flight than should be, due to last chunks of segments.
+    /// Whether more is in flight than should be, due to last buffers of segments.
     pub(crate) fn has_too_much_under_way(&self) -> bool {
-        lock(&self.0.chunks).under_way > self.0.options.write_bytes
+        lock(&self.0.buffers).under_way > self.0.options.write_bytes
     }
 
     /// Takes back the memory of a segment that ended, successfully or not.
     pub(crate) fn end_pages(&self, pages: PageBuffer) {
-        let bytes = pages.chunk_bytes();
-        // Chunks whose writes failed, or were not waited for, are freed by their holders.
+        let bytes = pages.buffer_bytes();
+        // Buffers whose writes failed, or were not waited for, are freed by their holders.
         (0..pages.in_flight()).for_each(|_| self.landed(None, bytes));
         let own = pages.into_buffer();
-        // Empty if the last chunk went to the disk.
+        // Empty if the last buffer went to the disk.
         if !own.is_empty() {
-            lock(&self.0.chunks).give(Some(own), bytes, self.0.options.write_bytes);
+            lock(&self.0.buffers).give(Some(own), bytes, self.0.options.write_bytes);
         }
     }
 
@@ -208,7 +208,7 @@ impl Drop for Shared {
     }
 }
 
-impl Chunks {
+impl WriteBuffers {
     fn take(&mut self, bytes: usize) -> Buffer {
         self.out += bytes as u64;
         self.most = self.most.max(self.out);
@@ -216,12 +216,12 @@ impl Chunks {
         at.map_or_else(|| Buffer::new(bytes), |at| self.idle.swap_remove(at))
     }
 
-    /// Takes a chunk back; keeps idle chunks of at most `kept_max` bytes.
-    fn give(&mut self, chunk: Option<Buffer>, bytes: usize, kept_max: u64) {
+    /// Takes a buffer back; keeps idle ones of at most `kept_max` bytes.
+    fn give(&mut self, buffer: Option<Buffer>, bytes: usize, kept_max: u64) {
         self.out = self.out.saturating_sub(bytes as u64);
         let kept: u64 = self.idle.iter().map(|idle| idle.len() as u64).sum();
         if kept + bytes as u64 <= kept_max {
-            self.idle.extend(chunk);
+            self.idle.extend(buffer);
         }
     }
 }

@@ -11,7 +11,7 @@
 use stepwell_base::{Key, hash};
 use stepwell_disk::BLOCK_BYTES;
 
-use super::CHUNK_BYTES;
+use super::READ_BYTES;
 use super::draft::{Run, first_of_shards};
 use super::header_and_tail::Tail;
 use super::page::{u32_and_rest, u64_and_rest};
@@ -136,9 +136,9 @@ impl SegmentFile {
     fn read_long(&self, start: u64, bytes: usize, counters: &Counters) -> Result<Vec<u8>> {
         let mut whole = Vec::with_capacity(bytes);
         while whole.len() < bytes {
-            let count = (bytes - whole.len()).min(CHUNK_BYTES as usize);
-            let chunk = self.read(start + whole.len() as u64, count, counters)?;
-            whole.extend_from_slice(&chunk[..count]);
+            let count = (bytes - whole.len()).min(READ_BYTES as usize);
+            let part = self.read(start + whole.len() as u64, count, counters)?;
+            whole.extend_from_slice(&part[..count]);
         }
         Ok(whole)
     }
@@ -183,7 +183,7 @@ impl SegmentFile {
         let mut blocks = (0..lists.sums.len()).filter(|block| wanted(*block)).peekable();
         while let Some(first) = blocks.next() {
             let mut end = first + 1;
-            while end - first < CHUNK_BYTES as usize / BLOCK_BYTES
+            while end - first < READ_BYTES as usize / BLOCK_BYTES
                 && blocks.next_if_eq(&end).is_some()
             {
                 end += 1;

@@ -22,7 +22,7 @@ pub(crate) use reader::{PageRead, SegmentFile, Spot};
 use crate::numbers::SegmentNumber;
 
 /// The most bytes of footers and pages per read when reading sequentially.
-pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
+pub(crate) const READ_BYTES: u64 = 1 << 20;
 
 const NAME_PREFIX: &str = "segment-";
 const NAME_SUFFIX: &str = ".rows";

@@ -1,16 +1,16 @@
 //! Packs rows into pages, which stay readable until they are in the file.
 //!
 //! ```text
-//!   file              in flight                     current chunk
-//!   [ pages written ] [ chunk ][ chunk ] …          [ full pages, the last one unfinished ]
+//!   file              in flight                     current buffer
+//!   [ pages written ] [ taken ][ taken ] …          [ full pages, the last one unfinished ]
 //!                     being written, in any order   ▲ first_page
 //! ```
 //!
 //! - **Why.** The writer does not hold the lock of look-ups while it writes, and a row must be
 //!   readable as soon as the index points at it.
-//! - **How.** The header page is page 0 of the first chunk, so the file is written in chunks of
+//! - **How.** The header page is page 0 of the first buffer, so the file is written in pieces of
 //!   equal size from its first byte.
-//! - **Bounds.** The current chunk and those in flight, whose number the writer bounds.
+//! - **Bounds.** The current buffer and those in flight, whose number the writer bounds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,23 +29,23 @@ use crate::numbers::PageNumber;
 pub(crate) struct PageBuffer {
     layout: Layout,
     origin: Origin,
-    chunk_pages: u32,
+    buffer_pages: u32,
     /// Number of rows in the whole segment so far.
     rows: u32,
     current: Buffer,
     first_page: PageNumber,
-    /// Number of pages begun in the current chunk.
+    /// Number of pages begun in the current buffer.
     pages: u32,
     /// Number of rows on the last page.
     last_rows: u32,
-    in_flight: VecDeque<Chunk>,
+    in_flight: VecDeque<TakenPages>,
     /// Checksum of the checksums of all sealed pages, in order.
     sums: Checksum,
 }
 
-/// Pages being written to the file.
+/// Pages that were taken to be written to the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Chunk {
+pub(crate) struct TakenPages {
     pub(crate) first_page: PageNumber,
     pub(crate) buffer: Arc<Buffer>,
     /// Number of bytes in it that are pages.
@@ -55,8 +55,8 @@ pub(crate) struct Chunk {
 impl PageBuffer {
     /// The pages of a new segment; `current` must hold at least two.
     pub(crate) fn new(mut current: Buffer, layout: Layout, origin: Origin) -> Self {
-        let chunk_pages = (current.len() / layout.page_bytes) as u32;
-        assert!(chunk_pages > 1, "a chunk holds the header page and one more");
+        let buffer_pages = (current.len() / layout.page_bytes) as u32;
+        assert!(buffer_pages > 1, "a buffer holds the header page and one more");
         let header = &mut current[..layout.page_bytes];
         header.fill(0);
         let sum = header_and_tail::put_header(header, &layout, &origin);
@@ -65,7 +65,7 @@ impl PageBuffer {
         Self {
             layout,
             origin,
-            chunk_pages,
+            buffer_pages,
             rows: 0,
             current,
             first_page: PageNumber::HEADER,
@@ -84,7 +84,7 @@ impl PageBuffer {
     /// Number of rows that can be pushed before the next [`PageBuffer::take`].
     pub(crate) fn room(&self) -> u32 {
         let per_page = self.layout.rows_per_page;
-        (self.chunk_pages - self.pages).saturating_mul(per_page) + per_page - self.last_rows
+        (self.buffer_pages - self.pages).saturating_mul(per_page) + per_page - self.last_rows
     }
 
     /// The page of the next row to push.
@@ -95,7 +95,7 @@ impl PageBuffer {
 
     /// Appends a row.
     pub(crate) fn push(&mut self, row: &Row<'_>) {
-        assert!(self.room() > 0, "a full chunk must be taken first");
+        assert!(self.room() > 0, "a full buffer must be taken first");
         if self.last_rows == self.layout.rows_per_page {
             self.pages += 1;
             self.last_rows = 0;
@@ -138,20 +138,21 @@ impl PageBuffer {
         self.sums.update(&sum.to_le_bytes());
     }
 
-    /// Whether the current chunk is empty.
+    /// Whether the current buffer is empty.
     pub(crate) fn is_taken(&self) -> bool {
         self.pages == 0
     }
 
-    /// Bytes of a chunk.
-    pub(crate) fn chunk_bytes(&self) -> usize {
-        self.chunk_pages as usize * self.layout.page_bytes
+    /// Bytes of a buffer.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.buffer_pages as usize * self.layout.page_bytes
     }
 
-    /// Takes the current chunk to be written and replaces it by `next`. Only a segment's last chunk
-    /// may end with an unfinished page or have no `next`. `None` if the chunk is empty.
-    pub(crate) fn take(&mut self, next: Option<Buffer>) -> Option<Chunk> {
-        assert!(self.pages > 0 || next.is_none(), "a replacement needs a chunk to take");
+    /// Takes the pages of the current buffer to be written, and replaces it by `next`. Only a
+    /// segment's last buffer may end with an unfinished page or have no `next`. `None` if the
+    /// buffer is empty.
+    pub(crate) fn take(&mut self, next: Option<Buffer>) -> Option<TakenPages> {
+        assert!(self.pages > 0 || next.is_none(), "a replacement needs pages to take");
         if self.pages == 0 {
             return None;
         }
@@ -162,29 +163,29 @@ impl PageBuffer {
         let bytes = self.pages as usize * self.layout.page_bytes;
         let next = next.unwrap_or_else(|| Buffer::new(0));
         let buffer = Arc::new(std::mem::replace(&mut self.current, next));
-        let chunk = Chunk { first_page: self.first_page, buffer, bytes };
+        let taken = TakenPages { first_page: self.first_page, buffer, bytes };
         self.first_page = self.first_page + self.pages;
         self.pages = 0;
-        self.in_flight.push_back(chunk.clone());
-        Some(chunk)
+        self.in_flight.push_back(taken.clone());
+        Some(taken)
     }
 
-    /// Records that the chunk starting with this page is in the file. Returns its memory, unless it
-    /// has other holders, which free it.
+    /// Records that the taken pages from this one on are in the file. Returns their buffer, unless
+    /// it has other holders, which free it.
     pub(crate) fn landed(&mut self, first_page: PageNumber) -> Option<Buffer> {
-        let at = self.in_flight.iter().position(|chunk| chunk.first_page == first_page);
-        #[expect(clippy::expect_used, reason = "only a chunk that was taken lands")]
-        let chunk = self.in_flight.remove(at.expect("a chunk in flight"));
-        chunk.and_then(|chunk| Arc::into_inner(chunk.buffer))
+        let at = self.in_flight.iter().position(|taken| taken.first_page == first_page);
+        #[expect(clippy::expect_used, reason = "only pages that were taken land")]
+        let taken = self.in_flight.remove(at.expect("pages in flight"));
+        taken.and_then(|taken| Arc::into_inner(taken.buffer))
     }
 
-    /// Takes back a chunk that was taken without a replacement. If it was written, its memory takes
-    /// further rows; otherwise it is the current chunk again.
-    pub(crate) fn come_back(&mut self, chunk: Chunk, is_written: bool) {
-        let Chunk { first_page, buffer, bytes } = chunk;
+    /// Takes back pages that were taken without a replacement. If they were written, their memory
+    /// takes further rows; otherwise they are the current ones again.
+    pub(crate) fn come_back(&mut self, taken: TakenPages, is_written: bool) {
+        let TakenPages { first_page, buffer, bytes } = taken;
         drop(buffer);
         #[expect(clippy::expect_used, reason = "nobody else was given it")]
-        let current = self.landed(first_page).expect("the chunk's only holder");
+        let current = self.landed(first_page).expect("the only holder");
         self.current = current;
         if !is_written {
             self.first_page = first_page;
@@ -192,17 +193,17 @@ impl PageBuffer {
         }
     }
 
-    /// The current chunk's memory, after the last row.
+    /// The current buffer, after the last row.
     pub(crate) fn into_buffer(self) -> Buffer {
         self.current
     }
 
-    /// Number of chunks being written.
+    /// Number of buffers being written.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Checksum of all pages' checksums, after the last chunk was taken.
+    /// Checksum of all pages' checksums, after the last buffer was taken.
     pub(crate) fn pages_sum(&self) -> u64 {
         self.sums.value()
     }
@@ -227,13 +228,13 @@ impl PageBuffer {
             let rows = if last { self.last_rows } else { self.layout.rows_per_page };
             (&self.current, at, rows)
         } else {
-            let holds = |chunk: &&Chunk| {
-                let pages = (chunk.bytes / self.layout.page_bytes) as u32;
-                (chunk.first_page..chunk.first_page + pages).contains(&number)
+            let holds = |taken: &&TakenPages| {
+                let pages = (taken.bytes / self.layout.page_bytes) as u32;
+                (taken.first_page..taken.first_page + pages).contains(&number)
             };
-            let chunk = self.in_flight.iter().find(holds)?;
+            let taken = self.in_flight.iter().find(holds)?;
             let rows = self.layout.rows_on(number, self.rows);
-            (&*chunk.buffer, number - chunk.first_page, rows)
+            (&*taken.buffer, number - taken.first_page, rows)
         };
         Some((&bytes[at as usize * self.layout.page_bytes..][..self.layout.page_bytes], rows))
     }
@@ -264,11 +265,11 @@ mod tests {
         };
         for row in 0..30u32 {
             if pages.room() == 0 {
-                let chunk = pages.take(Some(Buffer::new(2 * layout.page_bytes))).unwrap();
-                file.extend_from_slice(&chunk.buffer[..chunk.bytes]);
-                taken.push(chunk);
+                let next = pages.take(Some(Buffer::new(2 * layout.page_bytes))).unwrap();
+                file.extend_from_slice(&next.buffer[..next.bytes]);
+                taken.push(next);
                 if taken.len() == 3 {
-                    // Chunks land in any order.
+                    // Buffers land in any order.
                     pages.landed(taken.remove(1).first_page);
                 }
             }

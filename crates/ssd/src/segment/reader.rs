@@ -9,7 +9,7 @@ use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, File};
 use super::entry::SegmentEntry;
 use super::header_and_tail::{self, Fault, Header, Tail};
 use super::page::{self, Row};
-use super::{CHUNK_BYTES, name};
+use super::{READ_BYTES, name};
 use crate::identity::Origin;
 use crate::key_shard::KeyShardSet;
 use crate::layout::{FORMAT_VERSION, Layout, TAIL_BYTES};
@@ -154,19 +154,19 @@ impl SegmentFile {
         visit: &mut VisitPage<'_>,
     ) -> Result<()> {
         let layout = &self.layout;
-        let at_once = (CHUNK_BYTES / layout.page_bytes as u64).max(1) as u32;
+        let at_once = (READ_BYTES / layout.page_bytes as u64).max(1) as u32;
         let (mut first, end) = (PageNumber::HEADER, PageNumber::HEADER + pages);
         while first < end {
             let count = at_once.min(end - first);
             let bytes = count as usize * layout.page_bytes;
-            let chunk = self.read(layout.page_offset(first), bytes, counters);
-            let chunk = match chunk {
+            let together = self.read(layout.page_offset(first), bytes, counters);
+            let together = match together {
                 Err(error) if !error.is_no_descriptor() => {
                     self.read_what_can_be(first, count, counters)?
                 }
                 read => read?,
             };
-            for (bytes, number) in chunk.chunks_exact(layout.page_bytes).zip(first.onwards()) {
+            for (bytes, number) in together.chunks_exact(layout.page_bytes).zip(first.onwards()) {
                 let whole = page::is_whole(bytes, layout.table, &self.origin, number);
                 visit(PageRead { number, bytes, whole })?;
             }
@@ -183,15 +183,15 @@ impl SegmentFile {
         counters: &Counters,
     ) -> Result<Buffer> {
         let layout = &self.layout;
-        let mut chunk = Buffer::new(count as usize * layout.page_bytes);
-        for (page, number) in chunk.chunks_exact_mut(layout.page_bytes).zip(first.onwards()) {
+        let mut together = Buffer::new(count as usize * layout.page_bytes);
+        for (page, number) in together.chunks_exact_mut(layout.page_bytes).zip(first.onwards()) {
             match self.read(layout.page_offset(number), page.len(), counters) {
                 Ok(bytes) => page.copy_from_slice(&bytes),
                 Err(error) if error.is_no_descriptor() => return Err(error),
                 Err(_) => {}
             }
         }
-        Ok(chunk)
+        Ok(together)
     }
 
     /// Reads the whole file and checks every sum in it.

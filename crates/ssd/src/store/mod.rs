@@ -21,8 +21,8 @@
 //! How a row moves
 //!
 //! ```text
-//!  put ──► chunk ──► open segment ──► closing ──► sealed ──(merge)──► retired ──► removed after
-//!          readable  (chunks are     (last       │                              the next commit
+//!  put ─► buffer ──► open segment ──► closing ──► sealed ──(merge)──► retired ──► removed after
+//!          readable  (buffers are    (last       │                              the next commit
 //!          at once    being written)  writes)    └──► commit: synced, in the manifest
 //! ```
 //!

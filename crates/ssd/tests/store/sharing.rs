@@ -14,7 +14,7 @@ use crate::history::History;
 
 const STORES: usize = 16;
 
-fn chunk_bytes() -> u64 {
+fn buffer_bytes() -> u64 {
     options().buffer_bytes
 }
 
@@ -57,29 +57,29 @@ fn directories(world: &dyn Disk, count: usize) -> Vec<Arc<dyn Disk>> {
 }
 
 #[test]
-fn sixteen_stores_take_the_chunks_of_two() {
+fn sixteen_stores_take_the_buffers_of_two() {
     let alone = |count: usize| {
         let executor = Executor::new(ExecutorOptions {
-            write_bytes: count as u64 * 8 * chunk_bytes(),
+            write_bytes: count as u64 * 8 * buffer_bytes(),
             ..ExecutorOptions::default()
         });
         let disks = directories(&MemDisk::new(), count);
         run(&disks, &executor, Compaction::Inline, 5);
         executor.stats()
     };
-    // Each with eight chunks in flight, its own, and a merge's.
-    let two_most = 2 * 10 * chunk_bytes();
-    assert!(alone(2).chunk_bytes_most <= two_most);
+    // Each with eight buffers in flight, its own, and a merge's.
+    let two_most = 2 * 10 * buffer_bytes();
+    assert!(alone(2).buffer_bytes_most <= two_most);
     let executor = Executor::new(ExecutorOptions {
-        write_bytes: 3 * chunk_bytes(),
+        write_bytes: 3 * buffer_bytes(),
         ..ExecutorOptions::default()
     });
     let disks = directories(&MemDisk::new(), STORES);
     run(&disks, &executor, Compaction::Inline, 6);
     let stats = executor.stats();
-    assert!(stats.chunk_bytes_most > STORES as u64 * chunk_bytes(), "each has one: {stats:?}");
-    assert!(stats.chunk_bytes_most <= two_most, "{stats:?}");
-    assert_eq!((stats.chunk_bytes, stats.stores), (0, 0), "all of it came back");
+    assert!(stats.buffer_bytes_most > STORES as u64 * buffer_bytes(), "each has one: {stats:?}");
+    assert!(stats.buffer_bytes_most <= two_most, "{stats:?}");
+    assert_eq!((stats.buffer_bytes, stats.stores), (0, 0), "all of it came back");
 }
 
 #[test]
@@ -100,15 +100,17 @@ fn threads_take_turns_among_stores() {
             }
         });
         let stats = executor.stats();
-        assert_eq!((stats.chunk_bytes, stats.stores), (0, 0), "{stats:?}");
+        assert_eq!((stats.buffer_bytes, stats.stores), (0, 0), "{stats:?}");
         assert!((1..=8).contains(&stats.queues_idle), "{stats:?}");
     }
 }
 
 #[test]
-fn no_chunk_is_lost_where_writes_fail() {
-    let executor =
-        Executor::new(ExecutorOptions { write_bytes: chunk_bytes(), ..ExecutorOptions::default() });
+fn no_buffer_is_lost_where_writes_fail() {
+    let executor = Executor::new(ExecutorOptions {
+        write_bytes: buffer_bytes(),
+        ..ExecutorOptions::default()
+    });
     for after in 0..60 {
         let _told = Told(format!("write number {after}"));
         let faulty = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
@@ -133,6 +135,6 @@ fn no_chunk_is_lost_where_writes_fail() {
         while store.commit().is_err() {}
         history.assert_held(&store);
         drop(store);
-        assert_eq!(executor.stats().chunk_bytes, 0);
+        assert_eq!(executor.stats().buffer_bytes, 0);
     }
 }

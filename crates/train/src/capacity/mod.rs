@@ -32,8 +32,8 @@ const ALLOWANCE_BYTES: u64 = 64 << 20;
 const OTHER_STAGES: u64 = 6;
 /// Name of the bound on a learner, if ranks are out of step.
 const LEARNING: &str = "learning";
-/// Rows of a staging chunk take about this many bytes.
-const CHUNK_BYTES: usize = 2 << 20;
+/// Rows of a staging buffer take about this many bytes.
+const STAGING_BUFFER_BYTES: usize = 2 << 20;
 
 /// Bytes of a block of lines; no line and no block of a packed file may be longer.
 pub(crate) const BLOCK_BYTES: usize = stepwell_data::BLOCK_BYTES / 4;
@@ -313,7 +313,7 @@ fn tier_options(config: &Config) -> TierOptions {
         segment: config.tiers.segment.unwrap_or(TierConfig::SEGMENT),
         space: config.tiers.space,
         policy: config.tiers.policy,
-        chunk_bytes: CHUNK_BYTES,
+        staging_buffer_bytes: STAGING_BUFFER_BYTES,
         horizon: (config.pipeline.horizon + 1) * config.mini_batches_per_batch(),
     }
 }

@@ -215,12 +215,12 @@ pub trait RowPlaces {
 pub struct Sizes {
     /// Bytes of a block of lines.
     pub block_bytes: usize,
-    /// Rows of a staging chunk.
-    pub chunk_rows: usize,
-    /// Chunks of each table group.
-    pub chunks: usize,
-    /// Slots of each table group on each device, moved in pieces of a chunk's rows; empty for as
-    /// many as fit.
+    /// Rows of a staging buffer.
+    pub staging_buffer_rows: usize,
+    /// Staging buffers of each table group.
+    pub staging_buffers: usize,
+    /// Slots of each table group on each device, moved in pieces of such a buffer's rows; empty for
+    /// as many as fit.
     pub device_slots: Vec<usize>,
 }
 
@@ -228,10 +228,11 @@ impl Sizes {
     pub(crate) fn apply(&self, capacity: &mut Capacity) {
         capacity.block_bytes = self.block_bytes;
         for group in &mut capacity.tiers.groups {
-            (group.chunk_rows, group.chunks) = (self.chunk_rows, self.chunks);
+            group.staging_buffer_rows = self.staging_buffer_rows;
+            group.staging_buffers = self.staging_buffers;
         }
         if let (Some(devices), [_, ..]) = (&mut capacity.devices, &*self.device_slots) {
-            devices.rows.resize(&capacity.tiers, &self.device_slots, self.chunk_rows);
+            devices.rows.resize(&capacity.tiers, &self.device_slots, self.staging_buffer_rows);
         }
     }
 }

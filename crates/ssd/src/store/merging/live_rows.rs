@@ -10,7 +10,7 @@ use crate::index::Place;
 use crate::numbers::{Birth, PageNumber, Slot};
 use crate::row_versions::{Deletion, ROW_UNMOVED};
 use crate::segment::page::{self, Row};
-use crate::segment::{CHUNK_BYTES, SegmentFile};
+use crate::segment::{READ_BYTES, SegmentFile};
 use crate::store::core::Core;
 use crate::{Error, Result};
 
@@ -62,17 +62,17 @@ impl Core {
     pub(super) fn visit(&self, live: &Live, visit: &mut VisitRow<'_>) -> Result<()> {
         let mut next = 0;
         while next < live.rows.len() {
-            let run = self.run(live, next);
-            next = run.end;
-            self.visit_run(live, run, visit)?;
+            let rows = self.on_adjacent_pages(live, next);
+            next = rows.end;
+            self.visit_rows(live, rows, visit)?;
         }
         Ok(())
     }
 
     /// Rows from `start` on whose pages are adjacent.
-    fn run(&self, live: &Live, start: usize) -> Range<usize> {
+    fn on_adjacent_pages(&self, live: &Live, start: usize) -> Range<usize> {
         let first = live.rows[start].0;
-        let pages_max = (CHUNK_BYTES / self.layout.page_bytes as u64).max(1) as u32;
+        let pages_max = (READ_BYTES / self.layout.page_bytes as u64).max(1) as u32;
         let mut last = first;
         let mut end = start + 1;
         for (page, _) in &live.rows[start + 1..] {
@@ -85,8 +85,8 @@ impl Core {
         start..end
     }
 
-    fn visit_run(&self, live: &Live, run: Range<usize>, visit: &mut VisitRow<'_>) -> Result<()> {
-        let rows = &live.rows[run];
+    fn visit_rows(&self, live: &Live, rows: Range<usize>, visit: &mut VisitRow<'_>) -> Result<()> {
+        let rows = &live.rows[rows];
         let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else {
             return Ok(());
         };

@@ -10,7 +10,7 @@
 //!   removed. Later merges skip a segment that cannot be read, unless file descriptors ran out. If
 //!   the index has no room for the new places, the rows move back, and later merges skip the
 //!   segments, too.
-//! - **Bounds.** One chunk being read, those being written, and the lists of the new segment's
+//! - **Bounds.** One buffer being read, those being written, and the lists of the new segment's
 //!   rows.
 
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl Core {
             file,
             draft: Draft::new(counts.rows, generation.saturating_add(1).min(GENERATION_MAX)),
             pages: PageBuffer::new(
-                self.executor.own_chunk(self.options.chunk_bytes()),
+                self.executor.own_buffer(self.options.write_buffer_bytes()),
                 self.layout,
                 origin,
             ),
@@ -223,7 +223,7 @@ impl Core {
 
     fn flush_merge(&self, merge: &mut Merge) -> Result<()> {
         while !merge.pages.is_taken() {
-            if let Some(next) = self.executor.next_chunk(merge.pages.chunk_bytes()) {
+            if let Some(next) = self.executor.next_buffer(merge.pages.buffer_bytes()) {
                 return self.write_merged(merge, Some(next));
             }
             if merge.queue.in_flight() == 0 {
@@ -234,31 +234,31 @@ impl Core {
         Ok(())
     }
 
-    /// Starts writing the current chunk and replaces it by `next`, if it is not the last.
+    /// Starts writing the current buffer and replaces it by `next`, if it is not the last.
     fn write_merged(&self, merge: &mut Merge, next: Option<Buffer>) -> Result<()> {
-        let Some(chunk) = merge.pages.take(next) else { return Ok(()) };
-        let offset = self.layout.page_offset(chunk.first_page);
-        let (token, file) = (u64::from(chunk.first_page.0), Arc::clone(&merge.file));
-        while !merge.queue.write(token, &file.file, offset, &chunk.buffer, chunk.bytes)? {
+        let Some(taken) = merge.pages.take(next) else { return Ok(()) };
+        let offset = self.layout.page_offset(taken.first_page);
+        let (token, file) = (u64::from(taken.first_page.0), Arc::clone(&merge.file));
+        while !merge.queue.write(token, &file.file, offset, &taken.buffer, taken.bytes)? {
             self.reap_merge(merge, Wait::ForOne)?;
         }
-        drop(chunk.buffer);
-        self.counters.wrote(file.directory, chunk.bytes);
+        drop(taken.buffer);
+        self.counters.wrote(file.directory, taken.bytes);
         self.reap_merge(merge, Wait::No)
     }
 
-    /// Writes the current chunk and reuses its memory: no other chunk is available.
+    /// Writes the current buffer and reuses it: no other one is available.
     fn write_merged_at_once(&self, merge: &mut Merge) -> Result<()> {
-        let Some(chunk) = merge.pages.take(None) else { return Ok(()) };
-        let written = self.write_now(&merge.file, &chunk);
-        merge.pages.come_back(chunk, written.is_ok());
+        let Some(taken) = merge.pages.take(None) else { return Ok(()) };
+        let written = self.write_now(&merge.file, &taken);
+        merge.pages.come_back(taken, written.is_ok());
         written
     }
 
     /// Writes the rest of the new segment, and waits for it.
     fn end_merge(&self, merge: &mut Merge) -> Result<Tail> {
         if !merge.pages.is_taken() {
-            self.executor.last_chunk(merge.pages.chunk_bytes());
+            self.executor.last_buffer(merge.pages.buffer_bytes());
             self.write_merged(merge, None)?;
         }
         while merge.queue.in_flight() > 0 {
@@ -281,8 +281,8 @@ impl Core {
             Err(error) => outcome = Err(error.into()),
         })?;
         for first_page in landed {
-            let chunk = merge.pages.landed(first_page);
-            self.executor.landed(chunk, merge.pages.chunk_bytes());
+            let buffer = merge.pages.landed(first_page);
+            self.executor.landed(buffer, merge.pages.buffer_bytes());
         }
         outcome
     }

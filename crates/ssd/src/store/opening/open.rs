@@ -26,8 +26,8 @@ use crate::store::stale_in_scan::StaleInScan;
 use crate::store::writing::Batch;
 use crate::{Error, Result, lock};
 
-/// Chunks in flight of a store with its own executor: those of its writes and of a merge.
-const CHUNKS_ALONE: u64 = 2 * WRITES_MAX as u64;
+/// Write buffers in flight of a store with its own executor: those of its writes and of a merge.
+const BUFFERS_ALONE: u64 = 2 * WRITES_MAX as u64;
 
 impl Store {
     /// Makes an empty store in a directory without one; other segments there are set aside.
@@ -254,7 +254,7 @@ impl Store {
         };
         let compaction = options.compaction;
         let executor = options.executor.clone().unwrap_or_else(|| {
-            let write_bytes = CHUNKS_ALONE * options.chunk_bytes() as u64;
+            let write_bytes = BUFFERS_ALONE * options.write_buffer_bytes() as u64;
             Executor::new(ExecutorOptions { write_bytes, ..ExecutorOptions::default() })
         });
         let aside = Self::aside(&disks)?;

@@ -1,4 +1,4 @@
-//! Writes the open segment: chunks of pages, then footer and tail, while rows are already put into
+//! Writes the open segment: buffers of pages, then footer and tail, while rows are already put into
 //! the next segment.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::layout::Counts;
 use crate::manifest::SEGMENTS_MAX;
 use crate::numbers::{PageNumber, SegmentNumber, Slot};
 use crate::row_versions::Provenance;
-use crate::segment::pages::Chunk;
+use crate::segment::pages::TakenPages;
 use crate::segment::{Draft, PageBuffer, SegmentFile, Spot};
 use crate::segment_table::{InDirectory, Sealed, Segment};
 use crate::store::core::{Core, Ending, OpenPages, OpenSegment, State, Write, Writer};
@@ -76,7 +76,7 @@ impl Core {
 
     /// Starts a segment to put rows into.
     pub(super) fn start_segment(&self, writer: &mut Writer) -> Result<()> {
-        // The last chunk of the previous segment may exceed the bound.
+        // The last buffer of the previous segment may exceed the bound.
         while self.executor.has_too_much_under_way() && writer.queue.in_flight() > 0 {
             self.reap(writer, Wait::ForOne)?;
         }
@@ -92,8 +92,8 @@ impl Core {
             }
             made => made?,
         };
-        let chunk = self.executor.own_chunk(self.options.chunk_bytes());
-        let pages = PageBuffer::new(chunk, self.layout, file.origin);
+        let buffer = self.executor.own_buffer(self.options.write_buffer_bytes());
+        let pages = PageBuffer::new(buffer, self.layout, file.origin);
         let segment = Segment::new(Arc::clone(&file), Provenance::put(number));
         let mut state = self.state_mut();
         let slot = state.table.insert(segment, self.layout.pages(rows));
@@ -106,7 +106,7 @@ impl Core {
         Ok(())
     }
 
-    /// Starts writing the current chunk, unless it is empty.
+    /// Starts writing the current buffer, unless it is empty.
     pub(in crate::store) fn flush(&self, writer: &mut Writer) -> Result<()> {
         let Some(open) = &writer.open else { return Ok(()) };
         let (slot, file) = (open.slot, Arc::clone(&open.file));
@@ -114,9 +114,9 @@ impl Core {
             return self.write_on(writer);
         }
         loop {
-            if let Some(next) = self.executor.next_chunk(self.options.chunk_bytes()) {
-                let chunk = self.state_mut().pages_mut(slot).take(Some(next));
-                writer.unwritten.extend(chunk.map(|chunk| self.write_of(slot, &file, chunk)));
+            if let Some(next) = self.executor.next_buffer(self.options.write_buffer_bytes()) {
+                let taken = self.state_mut().pages_mut(slot).take(Some(next));
+                writer.unwritten.extend(taken.map(|taken| self.write_of(slot, &file, taken)));
                 return self.write_on(writer);
             }
             if writer.queue.in_flight() == 0 && writer.unwritten.is_empty() {
@@ -127,30 +127,30 @@ impl Core {
         }
     }
 
-    /// Writes the current chunk and reuses its memory: no other chunk is available.
+    /// Writes the current buffer and reuses it: no other one is available.
     fn write_at_once(&self, slot: Slot, file: &Arc<SegmentFile>) -> Result<()> {
-        let chunk = self.state_mut().pages_mut(slot).take(None);
-        let Some(chunk) = chunk else { return Ok(()) };
-        let written = self.write_now(file, &chunk);
-        self.state_mut().pages_mut(slot).come_back(chunk, written.is_ok());
+        let taken = self.state_mut().pages_mut(slot).take(None);
+        let Some(taken) = taken else { return Ok(()) };
+        let written = self.write_now(file, &taken);
+        self.state_mut().pages_mut(slot).come_back(taken, written.is_ok());
         written
     }
 
-    /// Writes a chunk synchronously.
-    pub(in crate::store) fn write_now(&self, file: &SegmentFile, chunk: &Chunk) -> Result<()> {
-        let offset = self.layout.page_offset(chunk.first_page);
-        file.file.write_at(offset, &chunk.buffer[..chunk.bytes])?;
-        self.counters.wrote(file.directory, chunk.bytes);
+    /// Writes pages synchronously.
+    pub(in crate::store) fn write_now(&self, file: &SegmentFile, taken: &TakenPages) -> Result<()> {
+        let offset = self.layout.page_offset(taken.first_page);
+        file.file.write_at(offset, &taken.buffer[..taken.bytes])?;
+        self.counters.wrote(file.directory, taken.bytes);
         Ok(())
     }
 
-    fn write_of(&self, slot: Slot, file: &Arc<SegmentFile>, chunk: Chunk) -> Write {
-        let Chunk { first_page, buffer, bytes } = chunk;
+    fn write_of(&self, slot: Slot, file: &Arc<SegmentFile>, taken: TakenPages) -> Write {
+        let TakenPages { first_page, buffer, bytes } = taken;
         let offset = self.layout.page_offset(first_page);
         Write { slot, first_page, file: Arc::clone(file), offset, buffer, bytes }
     }
 
-    /// Starts pending writes and processes finished ones, which makes room for the next chunk.
+    /// Starts pending writes and processes finished ones, which makes room for the next buffer.
     fn write_on(&self, writer: &mut Writer) -> Result<()> {
         self.write_again(writer)?;
         self.reap(writer, Wait::No)
@@ -193,7 +193,7 @@ impl Core {
             drop(write);
             if first_page != FOOTER {
                 let landed = self.state_mut().pages_mut(slot).landed(first_page);
-                self.executor.landed(landed, self.options.chunk_bytes());
+                self.executor.landed(landed, self.options.write_buffer_bytes());
             }
             if let Some(ending) = writer.ending.iter_mut().find(|ending| ending.slot == slot) {
                 ending.writes_left -= 1;
@@ -241,11 +241,11 @@ impl Core {
             let pages = state.pages_mut(slot);
             let last = pages.take(None);
             if last.is_some() {
-                self.executor.last_chunk(pages.chunk_bytes());
+                self.executor.last_buffer(pages.buffer_bytes());
             }
             (last, pages.pages_sum(), pages.in_flight())
         };
-        writer.unwritten.extend(last.map(|chunk| self.write_of(slot, &file, chunk)));
+        writer.unwritten.extend(last.map(|taken| self.write_of(slot, &file, taken)));
         let (footer, tail) = open.draft.finish(&self.layout, &file.origin, pages_sum);
         let (offset, bytes) = (self.layout.footer_offset(tail.counts.rows), footer.len());
         writer.unwritten.push(Write {
@@ -256,7 +256,7 @@ impl Core {
             buffer: Arc::new(footer),
             bytes,
         });
-        // The footer and the chunks, including those whose writes failed.
+        // The footer and the buffers, including those whose writes failed.
         let writes_left = in_flight + 1;
         writer.ending.push_back(Ending { slot, file, draft: open.draft, tail, writes_left });
         self.write_on(writer)

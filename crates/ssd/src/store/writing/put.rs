@@ -1,4 +1,4 @@
-//! Puts rows: into the current chunk of the open segment, in order.
+//! Puts rows: into the current buffer of the open segment, in order.
 
 use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::Key;
