@@ -2,13 +2,13 @@
 //! complete.
 //!
 //! - **How.** Rows are sorted by (file, page). Rows of a page need one read; neighbouring pages are
-//!   read together, at most [`RUN_BYTES`] at a time. As many reads are in flight as the queue
+//!   read together, at most [`SPAN_BYTES`] at a time. As many reads are in flight as the queue
 //!   takes; when a read completes, its rows are copied to their destination. When harvesting
 //!   ([`harvest`](crate::harvest)), a read covers a whole unit of pages.
 //! - **Failure.** A page with a wrong checksum or without a row that should be on it is an error
 //!   that names file, offset, table and keys. The look-up fails when all its reads are done, with
 //!   the first such page in order of (file, page).
-//! - **Cost.** One read per run of pages; 16 bytes of list per row.
+//! - **Cost.** One read per span of pages; 16 bytes of list per row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::stats::{AGE_PARTS, Counters, PageYield, add};
 use crate::{Error, Result};
 
 /// The most bytes of one read of neighbouring pages, unless a single page is larger.
-const RUN_BYTES: usize = 128 << 10;
+const SPAN_BYTES: usize = 128 << 10;
 
 /// Buffers that rows are copied to.
 pub(crate) struct Destination<'a> {
@@ -98,7 +98,7 @@ pub(crate) struct Reading<'a> {
 impl Reading<'_> {
     /// The most pages of one read.
     pub(crate) fn pages_max(&self) -> u32 {
-        (RUN_BYTES.min(self.queue_bytes) / self.layout.page_bytes).max(1) as u32
+        (SPAN_BYTES.min(self.queue_bytes) / self.layout.page_bytes).max(1) as u32
     }
 
     /// The pages to read with a page.
@@ -126,7 +126,7 @@ pub(crate) struct Source {
 }
 
 /// Neighbouring pages of a file and the rows wanted from them.
-struct Run {
+struct PageSpan {
     wanted: Range<u32>,
     pages: Range<PageNumber>,
     /// Whether only the rows' own page is read, after a read of several pages failed.
@@ -134,7 +134,7 @@ struct Run {
     started: Instant,
 }
 
-impl Run {
+impl PageSpan {
     fn page_count(&self) -> usize {
         (self.pages.end - self.pages.start) as usize
     }
@@ -152,8 +152,8 @@ pub(crate) struct Fetch {
     next: usize,
     /// Rows, by page, whose read failed together with pages that were not requested.
     again: Vec<Range<u32>>,
-    runs: Vec<Run>,
-    runs_done: usize,
+    spans: Vec<PageSpan>,
+    spans_done: usize,
     pages_used: u64,
     pages_read: u64,
     by_age: [PageYield; AGE_PARTS],
@@ -191,7 +191,9 @@ impl Fetch {
 
     /// Whether nothing is left to read.
     pub(crate) fn is_done(&self) -> bool {
-        self.next == self.wanted.len() && self.again.is_empty() && self.runs_done == self.runs.len()
+        self.next == self.wanted.len()
+            && self.again.is_empty()
+            && self.spans_done == self.spans.len()
     }
 
     /// Starts as many reads as the queue takes; their tokens have `number` in the upper half.
@@ -201,45 +203,45 @@ impl Fetch {
         number: u32,
         queue: &mut dyn Queue,
     ) -> Result<()> {
-        while let Some(run) = self.next_run(&reading) {
-            let Run { wanted, pages, .. } = &run;
-            let count = run.page_count();
+        while let Some(span) = self.next_span(&reading) {
+            let PageSpan { wanted, pages, .. } = &span;
+            let count = span.page_count();
             let source = &self.sources[self.wanted[wanted.start as usize].file()];
             let bytes = count * reading.layout.page_bytes;
             let offset = reading.layout.page_offset(pages.start);
-            let token = u64::from(number) << 32 | self.runs.len() as u64;
+            let token = u64::from(number) << 32 | self.spans.len() as u64;
             if !queue.read(token, &source.file.file, offset, bytes)? {
                 return Ok(());
             }
             reading.counters.read(source.file.directory, bytes);
             add(&reading.counters.depth_sum, queue.in_flight() as u64);
             self.pages_read += count as u64;
-            match run.is_alone {
+            match span.is_alone {
                 true => drop(self.again.pop()),
                 false => self.next = wanted.end as usize,
             }
-            self.runs.push(run);
+            self.spans.push(span);
         }
         Ok(())
     }
 
-    /// The next run to read, if any is left.
-    fn next_run(&self, reading: &Reading<'_>) -> Option<Run> {
+    /// The next span to read, if any is left.
+    fn next_span(&self, reading: &Reading<'_>) -> Option<PageSpan> {
         let started = Instant::now();
         if let Some(wanted) = self.again.last().cloned() {
             let page = self.wanted[wanted.start as usize].page();
-            return Some(Run { wanted, pages: page..page + 1, is_alone: true, started });
+            return Some(PageSpan { wanted, pages: page..page + 1, is_alone: true, started });
         }
         if self.next == self.wanted.len() {
             return None;
         }
-        let (end, pages) = self.run(reading);
+        let (end, pages) = self.next_pages(reading);
         let wanted = self.next as u32..end as u32;
-        Some(Run { wanted, pages, is_alone: false, started })
+        Some(PageSpan { wanted, pages, is_alone: false, started })
     }
 
-    /// The end of the next run's rows in `wanted`, and its pages.
-    fn run(&self, reading: &Reading<'_>) -> (usize, Range<PageNumber>) {
+    /// The end of the next span's rows in `wanted`, and its pages.
+    fn next_pages(&self, reading: &Reading<'_>) -> (usize, Range<PageNumber>) {
         let first = self.wanted[self.next];
         let source = &self.sources[first.file()];
         let (mut pages, mut end) = (reading.unit_of(source, first.page()), self.next + 1);
@@ -282,12 +284,12 @@ impl Fetch {
         beside: &mut Beside,
     ) {
         let number = done.token as u32 as usize;
-        self.runs_done += 1;
-        self.times.push(self.runs[number].started.elapsed());
+        self.spans_done += 1;
+        self.times.push(self.spans[number].started.elapsed());
         let outcome = match done.outcome {
             Err(_) if self.read_alone(number) => return,
             Ok(bytes) => self.scatter(reading, number, bytes, destination, beside),
-            Err(error) => Err((self.runs[number].wanted.start, error.into())),
+            Err(error) => Err((self.spans[number].wanted.start, error.into())),
         };
         // Rows are in the order of their pages; the order of reads does not matter.
         if let Err((first, error)) = outcome
@@ -300,13 +302,13 @@ impl Fetch {
     /// Schedules the rows of a failed read again without pages that were not requested, which may
     /// be at fault; returns false if there were none.
     fn read_alone(&mut self, number: usize) -> bool {
-        let run = &self.runs[number];
-        let rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
+        let span = &self.spans[number];
+        let rows = &self.wanted[span.wanted.start as usize..span.wanted.end as usize];
         let by_page = || rows.chunk_by(|a, b| a.place == b.place);
-        if run.is_alone || by_page().count() == run.page_count() {
+        if span.is_alone || by_page().count() == span.page_count() {
             return false;
         }
-        let mut first = run.wanted.start;
+        let mut first = span.wanted.start;
         for on_page in by_page() {
             self.again.push(first..first + on_page.len() as u32);
             first += on_page.len() as u32;
@@ -325,13 +327,13 @@ impl Fetch {
         beside: &mut Beside,
     ) -> std::result::Result<(), (u32, Error)> {
         let layout = reading.layout;
-        let run = &self.runs[number];
-        let mut first_on_page = run.wanted.start;
-        let mut rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
-        assert!(bytes.len() == run.page_count() * layout.page_bytes, "a read is complete");
+        let span = &self.spans[number];
+        let mut first_on_page = span.wanted.start;
+        let mut rows = &self.wanted[span.wanted.start as usize..span.wanted.end as usize];
+        assert!(bytes.len() == span.page_count() * layout.page_bytes, "a read is complete");
         let Some(first) = rows.first() else { return Ok(()) };
         let source = &self.sources[first.file()];
-        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(run.pages.start.onwards())
+        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(span.pages.start.onwards())
         {
             let on_page = rows.partition_point(|row| row.page() <= number);
             let on_page = rows.split_off(..on_page).unwrap_or_default();
@@ -387,7 +389,7 @@ impl Fetch {
         add(&counters.lookups_buffered, self.buffered);
         add(&counters.lookups_read, self.wanted.len() as u64);
         add(&counters.lookup_pages, self.pages_used);
-        add(&counters.reads, self.runs.len() as u64);
+        add(&counters.reads, self.spans.len() as u64);
         add(&counters.pages_read, self.pages_read);
         counters.harvested(&self.by_age);
         counters.took(&mut self.times);

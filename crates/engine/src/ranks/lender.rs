@@ -40,7 +40,7 @@ fn lends(table: &TableSpec) -> bool {
 
 /// One rank's consecutive uses of a row.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct UseSpan {
     /// The rank; `None` if it is the owner, or there are several, or it has no room.
     by: Option<u16>,
     /// Number of mini-batches, from the current one on.
@@ -53,25 +53,25 @@ pub struct Lender {
     rank: usize,
     /// Rows of each table that each other rank may borrow from this one at once.
     room: Vec<usize>,
-    /// By key of the current table: while runs are counted, the run that begins here; then the rest
-    /// of a loan.
-    runs: HashMap<Key, Run>,
-    /// The run that begins with each row of each mini-batch of the table. // (mini-batches) of
+    /// By key of the current table: while spans are counted, the span that begins here; then the
+    /// rest of a loan.
+    spans: HashMap<Key, UseSpan>,
+    /// The span that begins with each row of each mini-batch of the table. // (mini-batches) of
     /// (rows)
-    from: Vec<Vec<Run>>,
+    from: Vec<Vec<UseSpan>>,
 }
 
 impl Lender {
     /// The lender of rank `rank`, which lends each other rank at most `room` rows of each table.
     pub fn new(rank: usize, room: Vec<usize>) -> Self {
-        Self { rank, room, runs: HashMap::new(), from: Vec::new() }
+        Self { rank, room, spans: HashMap::new(), from: Vec::new() }
     }
 
     /// Maximum bytes if a batch requests `keys` rows of a table.
     pub fn bytes_max(keys: u64) -> u64 {
         // Tables of keys grow by doubling, and are at most seven eighths full.
-        let entry = (2 * (size_of::<(Key, Run)>() + 1) * 8).div_ceil(7);
-        keys * (entry + size_of::<Run>()) as u64
+        let entry = (2 * (size_of::<(Key, UseSpan)>() + 1) * 8).div_ceil(7);
+        keys * (entry + size_of::<UseSpan>()) as u64
     }
 
     /// Decides the loans of a batch: `batch` has the requests of all ranks to this one, by
@@ -79,11 +79,11 @@ impl Lender {
     pub fn lend(&mut self, tables: &[TableSpec], batch: &mut [&mut [Part]]) {
         self.from.resize_with(batch.len(), Vec::new);
         for (number, table) in tables.iter().enumerate().filter(|(_, table)| lends(table)) {
-            self.runs.clear();
+            self.spans.clear();
             for (place, parts) in batch.iter().enumerate().rev() {
                 self.count(place, &parts[number]);
             }
-            self.runs.clear();
+            self.spans.clear();
             let ranks = batch.first().map_or(0, |parts| parts[number].askers.ends.len());
             let mut room = vec![self.room[number]; ranks];
             for (place, parts) in batch.iter_mut().enumerate() {
@@ -92,24 +92,24 @@ impl Lender {
         }
     }
 
-    /// Counts the runs that begin with mini-batch `place`, after the later ones were counted.
+    /// Counts the spans that begin with mini-batch `place`, after the later ones were counted.
     fn count(&mut self, place: usize, part: &Part) {
         let from = &mut self.from[place];
         from.clear();
-        from.resize(part.request.distinct.len(), Run { by: None, uses: 0 });
+        from.resize(part.request.distinct.len(), UseSpan { by: None, uses: 0 });
         for rank in 0..part.askers.ends.len() {
             // Requests of a rank to itself cost nothing.
             let by = u16::try_from(rank).ok().filter(|_| rank != self.rank);
             for row in part.asked_by(rank) {
-                let run = &mut from[*row as usize];
-                let is_first = std::mem::replace(&mut run.uses, 1) == 0;
-                run.by = by.filter(|_| is_first);
+                let span = &mut from[*row as usize];
+                let is_first = std::mem::replace(&mut span.uses, 1) == 0;
+                span.by = by.filter(|_| is_first);
             }
         }
-        for (run, key) in from.iter_mut().zip(&part.request.distinct) {
-            let next = self.runs.insert(*key, *run).filter(|next| next.by == run.by);
-            run.uses += next.map_or(0, |next| next.uses);
-            self.runs.insert(*key, *run);
+        for (span, key) in from.iter_mut().zip(&part.request.distinct) {
+            let next = self.spans.insert(*key, *span).filter(|next| next.by == span.by);
+            span.uses += next.map_or(0, |next| next.uses);
+            self.spans.insert(*key, *span);
         }
     }
 
@@ -119,21 +119,21 @@ impl Lender {
         let mut loans = vec![Loan::None; part.request.distinct.len()];
         let mut back = vec![0; room.len()];
         let rows = part.request.distinct.iter().zip(&self.from[place]).zip(&mut loans);
-        for ((key, run), loan) in rows {
-            let Some(rank) = run.by.map(usize::from) else { continue };
-            if let Some(left) = self.runs.get_mut(key) {
+        for ((key, span), loan) in rows {
+            let Some(rank) = span.by.map(usize::from) else { continue };
+            if let Some(left) = self.spans.get_mut(key) {
                 left.uses -= 1;
                 *loan = Loan::Runs;
                 if left.uses == 0 {
                     *loan = Loan::Ends;
-                    self.runs.remove(key);
+                    self.spans.remove(key);
                     // Its place becomes free after this mini-batch, when it is returned.
                     back[rank] += 1;
                 }
-            } else if pays(table, run.uses) && room[rank] > 0 {
+            } else if pays(table, span.uses) && room[rank] > 0 {
                 room[rank] -= 1;
                 *loan = Loan::Begins;
-                self.runs.insert(*key, Run { uses: run.uses - 1, ..*run });
+                self.spans.insert(*key, UseSpan { uses: span.uses - 1, ..*span });
             }
         }
         room.iter_mut().zip(back).for_each(|(room, back)| *room += back);

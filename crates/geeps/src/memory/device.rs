@@ -189,7 +189,7 @@ impl DeviceMemory {
         let stream = &self.up;
         self.begin(stream, &from.after)?;
         self.begin(stream, &to.after)?;
-        for Run { at, place, floats } in runs(chosen, self.batched) {
+        for RowSpan { at, place, floats } in spans(chosen, self.batched) {
             stream.up(&from.memory, place..place + floats, &to.buffer, at)?;
         }
         self.used_by(stream, [&mut from.after, &mut to.after])
@@ -204,7 +204,7 @@ impl DeviceMemory {
         let stream = &self.down;
         self.begin(stream, &from.after)?;
         self.begin(stream, &to.after)?;
-        for Run { at, place, floats } in runs(chosen, self.batched) {
+        for RowSpan { at, place, floats } in spans(chosen, self.batched) {
             stream.down(&from.buffer, at..at + floats, &to.memory, place)?;
         }
         self.used_by(stream, [&mut from.after, &mut to.after])
@@ -235,7 +235,7 @@ impl DeviceMemory {
                 stream.launch(stepwell_kernels::named("rows_down"), to.floats(), args)?;
             }
             _ => {
-                for Run { at, place, floats } in runs(chosen, self.batched) {
+                for RowSpan { at, place, floats } in spans(chosen, self.batched) {
                     stream.across(&from.buffer, place..place + floats, &to.buffer, at)?;
                 }
             }
@@ -253,7 +253,7 @@ impl DeviceMemory {
         let stream = &self.down;
         self.begin(stream, &from.after)?;
         self.begin(stream, &to.after)?;
-        for Run { at, place, floats } in runs(chosen, self.batched) {
+        for RowSpan { at, place, floats } in spans(chosen, self.batched) {
             stream.across(&from.buffer, at..at + floats, &to.buffer, place)?;
         }
         self.used_by(stream, [&mut from.after, &mut to.after])
@@ -371,7 +371,7 @@ impl DeviceMemory {
 }
 
 /// Adjacent rows, in floats.
-struct Run {
+struct RowSpan {
     /// Place in a buffer.
     at: usize,
     /// Place in a store.
@@ -379,16 +379,16 @@ struct Run {
     floats: usize,
 }
 
-/// The chosen rows, as runs of adjacent ones if `batched`.
-fn runs(chosen: Chosen<'_>, batched: bool) -> Vec<Run> {
+/// The chosen rows, as spans of adjacent ones if `batched`.
+fn spans(chosen: Chosen<'_>, batched: bool) -> Vec<RowSpan> {
     let row = chosen.row_floats();
-    let mut runs: Vec<Run> = Vec::new();
+    let mut spans: Vec<RowSpan> = Vec::new();
     for at in 0..chosen.index.places.len() {
         let place = chosen.index.places[at] as usize * row;
-        match runs.last_mut() {
-            Some(run) if batched && run.place + run.floats == place => run.floats += row,
-            _ => runs.push(Run { at: at * row, place, floats: row }),
+        match spans.last_mut() {
+            Some(span) if batched && span.place + span.floats == place => span.floats += row,
+            _ => spans.push(RowSpan { at: at * row, place, floats: row }),
         }
     }
-    runs
+    spans
 }

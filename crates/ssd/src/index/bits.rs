@@ -8,10 +8,10 @@
 //!                             `-------- tag, tag_bits -------'       extra_bits
 //! ```
 //!
-//! - **How.** The 2^54 values by which a shard chooses are divided into as many runs of `width` as
-//!   there are buckets: the run is the bucket, the position in it the remainder. Bucket, remainder
-//!   and choice encode the whole key; a word of zeros is a vacant slot. More buckets mean shorter
-//!   remainders, and more bits of a place in the word.
+//! - **How.** The 2^54 values by which a shard chooses are divided into as many ranges of `width`
+//!   as there are buckets: the range is the bucket, the position in it the remainder. Bucket,
+//!   remainder and choice encode the whole key; a word of zeros is a vacant slot. More buckets mean
+//!   shorter remainders, and more bits of a place in the word.
 //! - **Invariants.**
 //!   - SSD-I9: a tag is never zero, and no two keys have the same tag in a bucket.
 //! - **Cost.** Eight bytes a slot, and `extra_bits` bits.

@@ -2,7 +2,7 @@
 //!
 //! - **How.** When a scan begins, it records which rows are live, in a bit for each row of each
 //!   segment. It holds the segments' files, which stay readable after they are merged and removed,
-//!   and copies pages of segments being written that are not in their files. Then it reads runs of
+//!   and copies pages of segments being written that are not in their files. Then it reads spans of
 //!   adjacent pages with live rows, several at a time, and visits the rows in order of segments and
 //!   rows.
 //!
@@ -38,7 +38,7 @@ use crate::{Error, Result};
 pub type Visit<'a> = dyn FnMut(Key, u32, &[u8]) -> Result<()> + 'a;
 
 /// The most bytes of one read, unless a single page is larger.
-const RUN_BYTES: usize = 128 << 10;
+const SPAN_BYTES: usize = 128 << 10;
 /// Number of rows that [`Store::scan_live`] visits at once.
 const ROWS_AT_ONCE: usize = 4096;
 
@@ -87,8 +87,8 @@ pub struct Scan {
     ahead: Ahead,
     queue: Box<dyn Queue>,
     /// Reads in flight or done, in order.
-    runs: VecDeque<Run>,
-    runs_bytes: usize,
+    spans: VecDeque<PageSpan>,
+    spans_bytes: usize,
     next_token: u64,
 }
 
@@ -110,7 +110,7 @@ struct Ahead {
 }
 
 /// Adjacent pages of a segment.
-struct Run {
+struct PageSpan {
     token: u64,
     /// Index of the segment among all of the scan's.
     segment: usize,
@@ -174,8 +174,8 @@ impl Scan {
             row: 0,
             ahead: Ahead::default(),
             queue,
-            runs: VecDeque::new(),
-            runs_bytes: 0,
+            spans: VecDeque::new(),
+            spans_bytes: 0,
             next_token: 0,
         };
         scan.segments = segments.into();
@@ -208,18 +208,18 @@ impl Scan {
         assert!(rows_max > 0, "visits at least one row");
         let mut visited = 0;
         while visited < rows_max && self.read_first()? {
-            let (Some(run), Some(segment)) = (self.runs.front(), self.segments.front()) else {
-                unreachable!("a run of a segment that is left")
+            let (Some(span), Some(segment)) = (self.spans.front(), self.segments.front()) else {
+                unreachable!("a span of a segment that is left")
             };
-            let Some(Ok(bytes)) = &run.outcome else { unreachable!("it was read") };
+            let Some(Ok(bytes)) = &span.outcome else { unreachable!("it was read") };
             let layout = &segment.file.layout;
-            let end = layout.first_row(run.first_page + run.pages);
+            let end = layout.first_row(span.first_page + span.pages);
             let Some(row) = segment.next_live(self.row).filter(|row| *row < end) else {
                 self.row = end;
-                self.pop_run();
+                self.pop_span();
                 continue;
             };
-            let page = (layout.page_of(row) - run.first_page) as usize * layout.page_bytes;
+            let page = (layout.page_of(row) - span.first_page) as usize * layout.page_bytes;
             let at = row % layout.rows_per_page;
             let found = page::row(&bytes[page..page + layout.page_bytes], layout, at);
             self.row = row;
@@ -244,11 +244,11 @@ impl Scan {
         Cursor { version: self.version.number, segment, row: self.row }
     }
 
-    /// Waits until the first run is read; returns false at the end.
+    /// Waits until the first span is read; returns false at the end.
     fn read_first(&mut self) -> Result<bool> {
         loop {
             self.start()?;
-            match self.runs.front().map(|run| (run.segment, &run.outcome)) {
+            match self.spans.front().map(|span| (span.segment, &span.outcome)) {
                 None if self.ahead.segment == self.passed + self.segments.len() => {
                     while !self.segments.is_empty() {
                         self.pass();
@@ -264,12 +264,12 @@ impl Scan {
         }
     }
 
-    /// Returns the error of the first run; the next call reads all runs again.
+    /// Returns the error of the first span; the next call reads all spans again.
     fn fail(&mut self) -> Error {
-        let failed = self.runs.pop_front().and_then(|run| run.outcome);
-        let Some(Err(error)) = failed else { unreachable!("a run that failed") };
-        self.runs.clear();
-        self.runs_bytes = 0;
+        let failed = self.spans.pop_front().and_then(|span| span.outcome);
+        let Some(Err(error)) = failed else { unreachable!("a span that failed") };
+        self.spans.clear();
+        self.spans_bytes = 0;
         self.ahead = Ahead { segment: self.passed, row: self.row };
         error
     }
@@ -283,41 +283,43 @@ impl Scan {
         self.ahead = self.ahead.max(Ahead { segment: self.passed, row: 0 });
     }
 
-    fn pop_run(&mut self) {
-        let run = self.runs.pop_front();
-        self.runs_bytes -= run.map_or(0, |run| run.pages as usize * self.core.layout.page_bytes);
+    fn pop_span(&mut self) {
+        let span = self.spans.pop_front();
+        self.spans_bytes -=
+            span.map_or(0, |span| span.pages as usize * self.core.layout.page_bytes);
     }
 
     /// Starts as many reads as there is room for.
     fn start(&mut self) -> Result<()> {
         let page_bytes = self.core.layout.page_bytes;
-        while self.runs_bytes < self.core.options.reader_bytes() {
-            let Some((mut run, ahead)) = self.next_run() else { return Ok(()) };
-            let bytes = run.pages as usize * page_bytes;
-            if !self.runs.is_empty() && self.runs_bytes + bytes > self.core.options.reader_bytes() {
+        while self.spans_bytes < self.core.options.reader_bytes() {
+            let Some((mut span, ahead)) = self.next_span() else { return Ok(()) };
+            let bytes = span.pages as usize * page_bytes;
+            if !self.spans.is_empty() && self.spans_bytes + bytes > self.core.options.reader_bytes()
+            {
                 return Ok(());
             }
-            if run.outcome.is_none() {
-                let segment = &self.segments[run.segment - self.passed];
+            if span.outcome.is_none() {
+                let segment = &self.segments[span.segment - self.passed];
                 let (file, first) =
-                    (&segment.file, segment.file.layout.page_offset(run.first_page));
-                run.token = self.next_token;
-                if !self.queue.read(run.token, &file.file, first, bytes)? {
+                    (&segment.file, segment.file.layout.page_offset(span.first_page));
+                span.token = self.next_token;
+                if !self.queue.read(span.token, &file.file, first, bytes)? {
                     return Ok(());
                 }
                 self.core.counters.read(file.directory, bytes);
                 self.next_token += 1;
             }
             self.ahead = ahead;
-            self.runs_bytes += bytes;
-            self.runs.push_back(run);
+            self.spans_bytes += bytes;
+            self.spans.push_back(span);
         }
         Ok(())
     }
 
-    /// The next run, and where the one after it starts.
-    fn next_run(&mut self) -> Option<(Run, Ahead)> {
-        let bytes_max = RUN_BYTES.min(self.core.options.reader_bytes() / 2);
+    /// The next span, and where the one after it starts.
+    fn next_span(&mut self) -> Option<(PageSpan, Ahead)> {
+        let bytes_max = SPAN_BYTES.min(self.core.options.reader_bytes() / 2);
         loop {
             let Ahead { segment: number, row } = self.ahead;
             let segment = self.segments.get(number - self.passed)?;
@@ -330,21 +332,25 @@ impl Scan {
             let pages = segment.pages_together(first_page, bytes_max);
             let outcome = segment.pages.get(&first_page).map(|page| Ok(page.clone()));
             let ahead = Ahead { segment: number, row: layout.first_row(first_page + pages) };
-            return Some((Run { token: 0, segment: number, first_page, pages, outcome }, ahead));
+            return Some((
+                PageSpan { token: 0, segment: number, first_page, pages, outcome },
+                ahead,
+            ));
         }
     }
 
     /// Waits for a read in flight, and processes all that are done.
     fn complete(&mut self) -> Result<()> {
-        let (core, runs, segments) = (&self.core, &mut self.runs, &self.segments);
+        let (core, spans, segments) = (&self.core, &mut self.spans, &self.segments);
         let passed = self.passed;
         self.queue.complete(Wait::ForOne, &mut |done| {
-            let under_way = |run: &&mut Run| run.token == done.token && run.outcome.is_none();
+            let under_way =
+                |span: &&mut PageSpan| span.token == done.token && span.outcome.is_none();
             // The result is no longer needed.
-            let Some(run) = runs.iter_mut().find(under_way) else { return };
-            let segment = &segments[run.segment - passed];
-            run.outcome = Some(match done.outcome {
-                Ok(bytes) => core.whole(segment, run, bytes),
+            let Some(span) = spans.iter_mut().find(under_way) else { return };
+            let segment = &segments[span.segment - passed];
+            span.outcome = Some(match done.outcome {
+                Ok(bytes) => core.whole(segment, span, bytes),
                 Err(error) => Err(error.into()),
             });
         })?;
@@ -377,10 +383,11 @@ impl Drop for Scan {
 }
 
 impl Core {
-    /// The bytes of a run, if all its pages are intact.
-    fn whole(&self, segment: &Pinned, run: &Run, bytes: &[u8]) -> Result<Vec<u8>> {
+    /// The bytes of a span, if all its pages are intact.
+    fn whole(&self, segment: &Pinned, span: &PageSpan, bytes: &[u8]) -> Result<Vec<u8>> {
         let (file, layout) = (&segment.file, &segment.file.layout);
-        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(run.first_page.onwards()) {
+        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(span.first_page.onwards())
+        {
             if !page::is_whole(bytes, layout.table, &file.origin, number) {
                 let keys = self.keys_of(segment, number);
                 return Err(self.page_lost(file, number, NOT_WHOLE, keys));
