@@ -2,8 +2,8 @@
 //! known use are evicted only if nothing else can be, the farthest first (Belady within the
 //! horizon).
 //!
-//! Order, as in the planner: the mini-batch that enters the horizon is learned, then the current one
-//! is planned, trained and retired.
+//! Order, as in the planner: the mini-batch that enters the horizon is learned, then the current
+//! one is planned, trained and retired.
 
 use stepwell_base::SlotIndex;
 use stepwell_mem::Cache;

@@ -4,11 +4,11 @@
 //! - **Why.** A process has a store for every table group and for every rank in it. If each had its
 //!   own threads, buffers and rings, sixteen stores would take sixteen times as much and use it one
 //!   after the other.
-//! - **How.** A store has one write buffer of its own, which rows are put into. All other
-//!   write buffers, which are on their way to the disk, belong to the executor; if it has none left,
-//!   a store waits for its own writes, or writes its own one and reuses it. Threads take turns
-//!   among the stores that compact in the background; idle queues of `get_many` can be used by
-//!   every store.
+//! - **How.** A store has one write buffer of its own, which rows are put into. All other write
+//!   buffers, which are on their way to the disk, belong to the executor; if it has none left, a
+//!   store waits for its own writes, or writes its own one and reuses it. Threads take turns among
+//!   the stores that compact in the background; idle queues of `get_many` can be used by every
+//!   store.
 //! - **Bounds.** `write_bytes` of write buffers in flight, one for each store and each merge, and
 //!   [`QUEUES_IDLE_MAX`] idle queues.
 
