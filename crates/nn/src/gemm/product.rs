@@ -41,8 +41,8 @@ impl Product for f32 {
         } else {
             (left, right, m, n, stride, 1)
         };
-        // SAFETY: by NN-I1 (the checks above), every index i * row_stride + j * column_stride of the
-        // three matrices is in its slice. The target is borrowed for writing, so it overlaps
+        // SAFETY: by NN-I1 (the checks above), every index i * row_stride + j * column_stride of
+        // the three matrices is in its slice. The target is borrowed for writing, so it overlaps
         // neither operand, and its rows don't overlap each other.
         unsafe {
             get_gemm_fn()(
