@@ -3,9 +3,10 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_engine::{Blocks, Borrowed, EmbeddingBags, Grouper, Guests, Lender, TableSpec};
-use stepwell_settings::{Config, ExchangeKind};
+use stepwell_settings::ExchangeKind;
 
 use crate::models::Model;
+use crate::run_plan::RunPlan;
 
 /// Mini-batches that may wait for other ranks' requests: their messages never fill an inbox.
 pub(crate) const ASKS: usize = 8;
@@ -35,14 +36,14 @@ const SCORED: u64 = 9;
 const BORROWED_MAX: usize = 8;
 
 /// Blocks of a full mini-batch, of all ranks.
-pub(crate) fn blocks_of_all(config: &Config) -> Blocks {
-    Blocks::new(config.data.mini_batch, config.train.blocks).beside_servers(config.servers())
+pub(crate) fn blocks_of_all(plan: &RunPlan<'_>) -> Blocks {
+    plan.batching.full_mini_batch().beside_servers(plan.config.servers())
 }
 
 /// Number of examples of the rank that has the most.
-fn own_examples(config: &Config) -> usize {
-    let (ranks, all) = (config.ranks.count, config.data.mini_batch);
-    let blocks = blocks_of_all(config);
+fn own_examples(plan: &RunPlan<'_>) -> usize {
+    let (ranks, all) = (plan.config.ranks.count, plan.batching.mini_batch);
+    let blocks = blocks_of_all(plan);
     let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
     (0..ranks).map(of_rank).max().unwrap_or(all)
 }
@@ -52,11 +53,12 @@ impl Exchange {
     pub(crate) const ROWS_OF_OTHERS: &str = "rows of other ranks";
     pub(crate) const MESSAGES: &str = "messages";
 
-    /// The bytes of the rank of `config` that has the most examples.
-    pub(crate) fn of(config: &Config, model: &Model) -> Self {
-        let (ranks, all, own) = (config.ranks.count, config.data.mini_batch, own_examples(config));
-        let borrowed = Self::borrowed_rows(config, model);
-        let subtrees = Blocks::subtrees_max(config.train.blocks, ranks - config.servers()) as u64;
+    /// The bytes of the rank that has the most examples.
+    pub(crate) fn of(plan: &RunPlan<'_>, model: &Model) -> Self {
+        let RunPlan { config, batching, .. } = plan;
+        let (ranks, all, own) = (config.ranks.count, batching.mini_batch, own_examples(plan));
+        let borrowed = Self::borrowed_rows(plan, model);
+        let subtrees = Blocks::subtrees_max(batching.blocks, ranks - config.servers()) as u64;
         let ids = model.features().ids_by_table();
         let of = |examples: usize, bytes: &dyn Fn(&TableSpec) -> u64| -> u64 {
             let of_tables = model.tables().iter().zip(&ids);
@@ -82,7 +84,7 @@ impl Exchange {
         let answer = |table: &TableSpec| lent(weights(table), table);
         let sums = |table: &TableSpec| lent(sums(table), table);
         // Rows sent early arrive in addition to the answers of the step before.
-        let goes_early = |table: &TableSpec| config.pipeline.staleness == 0 && table.life.is_none();
+        let goes_early = |table: &TableSpec| batching.staleness == 0 && table.life.is_none();
         let answers = |table: &TableSpec| answer(table) * (1 + u64::from(goes_early(table)));
         let answers = of(all, &answers) + of(own, &answers);
         // Out of step, others may have sent gradients of as many steps as they may be ahead.
@@ -92,7 +94,7 @@ impl Exchange {
         let rest = scores + 2 * (subtrees + 1) * dense;
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
         let borrowed = borrowed.map(|rows| {
-            let batch = config.mini_batches_per_batch() as u64 * of(all, &|_| 1);
+            let batch = batching.per_batch as u64 * of(all, &|_| 1);
             Borrowed::bytes_max(model.tables(), &rows) + Lender::bytes_max(batch)
         });
         Self {
@@ -109,22 +111,23 @@ impl Exchange {
     }
 
     /// Rows of each table that a rank may have borrowed at once; `None` if no rows are lent.
-    pub(crate) fn borrowed_rows(config: &Config, model: &Model) -> Option<Vec<usize>> {
-        let minis = config.mini_batches_per_batch();
+    pub(crate) fn borrowed_rows(plan: &RunPlan<'_>, model: &Model) -> Option<Vec<usize>> {
+        let RunPlan { config, batching, .. } = plan;
+        let minis = batching.per_batch;
         let lends = config.ranks.exchange == ExchangeKind::WorkingSet && minis > 1;
         if !lends || config.ranks.count < 2 {
             return None;
         }
         // A lent row is used at least twice.
-        let rows = own_examples(config) * (minis / 2).min(BORROWED_MAX);
+        let rows = own_examples(plan) * (minis / 2).min(BORROWED_MAX);
         let ids = model.features().ids_by_table();
         Some(ids.iter().map(|ids| *ids as usize * rows).collect())
     }
 
     /// The part of these rows that each other rank may fill.
-    pub(crate) fn lent_to_each(config: &Config, model: &Model) -> Option<Vec<usize>> {
-        let others = config.ranks.count.saturating_sub(1).max(1);
-        let rows = Self::borrowed_rows(config, model)?;
+    pub(crate) fn lent_to_each(plan: &RunPlan<'_>, model: &Model) -> Option<Vec<usize>> {
+        let others = plan.config.ranks.count.saturating_sub(1).max(1);
+        let rows = Self::borrowed_rows(plan, model)?;
         Some(rows.into_iter().map(|rows| rows / others).collect())
     }
 

@@ -22,6 +22,7 @@ mod profile;
 mod report;
 mod resume;
 mod run;
+mod run_plan;
 mod statistics;
 mod step;
 mod steps;

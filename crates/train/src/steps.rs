@@ -5,10 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::dense::DeviceDense;
-use crate::run::schema;
 use stepwell_base::clock::Clock;
-use stepwell_device::Device;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
     Bags, Blocks, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, PrefetchDepth,
@@ -20,6 +17,7 @@ use stepwell_ssd::{Compaction, Store, StoreOptions};
 use crate::batch::{Examples, RunPosition};
 use crate::models::Model;
 use crate::profile::{KernelReport, LayerReport};
+use crate::run_plan::RunPlan;
 use crate::step::{TrainedModel, compute_pool};
 use crate::{Error, Result};
 
@@ -69,8 +67,8 @@ impl Steps {
     /// # Errors
     /// Settings from which no model can be built, or too little memory.
     pub fn new(config: &Config, slots: usize, clock: Arc<dyn Clock>) -> Result<Self> {
-        config.check().map_err(Error::Config)?;
-        let model = Model::build(config, schema(config)?)?;
+        let plan = &RunPlan::of(config)?;
+        let model = Model::build(config, plan.schema())?;
         let [table] = model.tables() else {
             return Err(Error::Config("single steps need a model with one table".to_owned()));
         };
@@ -88,7 +86,7 @@ impl Steps {
         let hands = Hands::Caller;
         let clock_of_stages = Arc::clone(&clock);
         Ok(Self {
-            model: TrainedModel::new(model, config, pool, Arc::clone(&clock))?,
+            model: TrainedModel::new(model, plan, pool, Arc::clone(&clock))?,
             hierarchy: Hierarchy::new(
                 vec![group],
                 vec![planner],
@@ -98,23 +96,9 @@ impl Steps {
             )?,
             grouper: Grouper::default(),
             clock,
-            mini_batch: config.data.mini_batch,
-            blocks: config.train.blocks,
+            mini_batch: plan.batching.mini_batch,
+            blocks: plan.batching.blocks,
         })
-    }
-
-    /// The most bytes that the dense part of this model uses on each of `devices` devices, and of
-    /// pinned host memory for each.
-    pub fn device_bytes_max(&self, config: &Config, devices: usize) -> (u64, u64) {
-        DeviceDense::bytes_max(self.model.model(), config, devices)
-    }
-
-    /// Moves the dense part to `devices`, as `config` sets it.
-    ///
-    /// # Errors
-    /// If a device cannot multiply, or lacks room.
-    pub fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
-        self.model.compute_on(devices, config)
     }
 
     /// The model.

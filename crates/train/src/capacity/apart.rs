@@ -6,7 +6,6 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout};
 use stepwell_engine::BATCHES_QUEUED;
-use stepwell_settings::Config;
 
 use super::{BLOCK_BYTES, LEARNING, Wanted};
 use crate::Result;
@@ -16,6 +15,7 @@ use crate::exchange::Exchange;
 use crate::metrics::Meter;
 use crate::models::{Model, rule};
 use crate::pipeline::shuffle_bytes_max;
+use crate::run_plan::RunPlan;
 use crate::step::{Agreement, TrainedModel};
 
 /// Bounds outside the tiers.
@@ -33,12 +33,12 @@ impl Apart {
         let (mut data, mut training) = (Budget::default(), Budget::default());
         add_reading(&mut data, wanted)?;
         add_batches(&mut data, wanted);
-        if wanted.config.ranks.count > 1 {
-            Exchange::of(wanted.config, wanted.model).add_bounds(&mut data);
+        if wanted.plan.config.ranks.count > 1 {
+            Exchange::of(wanted.plan, wanted.model).add_bounds(&mut data);
         }
         add_training(&mut training, wanted)?;
         // Parameters, and one value per parameter for each part of the optimizer's state.
-        let parts = 1 + rule(&wanted.config.optim.dense).state_names().len();
+        let parts = 1 + rule(&wanted.plan.config.optim.dense).state_names().len();
         let parameters = wanted.model.graph().parameter_count();
         let dense = (parameters * parts * size_of::<f32>()) as u64;
         Ok(Self { data, training, dense })
@@ -46,14 +46,14 @@ impl Apart {
 }
 
 fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
-    let threads = wanted.config.threads;
+    let threads = wanted.plan.config.threads;
     let layout = wanted.inputs.into_iter().flatten().find_map(Input::layout);
     let chunk = match layout {
         Some(layout) => layout.chunk_bytes_max(BLOCK_BYTES),
         None => wanted.schema.chunk_bytes_max(BLOCK_BYTES),
     } as u64;
     // One for each stream of data, except the last.
-    let streams = streams_read(wanted.config);
+    let streams = streams_read(wanted.plan);
     let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
     let blocks = (2 * threads + 3) as u64;
     let mut block = BLOCK_BYTES as u64;
@@ -85,7 +85,7 @@ fn add_shuffle(
     wanted: &Wanted<'_>,
     (layout, chunk): (Option<&Arc<Layout>>, u64),
 ) {
-    let room = wanted.config.data.shuffle;
+    let room = wanted.plan.config.data.shuffle;
     if room == 0 {
         return;
     }
@@ -98,16 +98,16 @@ fn add_shuffle(
 }
 
 fn add_batches(budget: &mut Budget, wanted: &Wanted<'_>) {
-    let config = wanted.config;
-    let (batch, features) = (config.batch() as u64, wanted.model.features());
+    let RunPlan { config, batching, .. } = wanted.plan;
+    let (batch, features) = (batching.batch() as u64, wanted.model.features());
     let mut bytes = MiniBatchBytes::new(batch, wanted.schema, features);
     if config.ranks.count > 1 {
         bytes = bytes.shared();
     }
     // Planned units and returning ones, which are reused.
-    let planned = config.pipeline.lookahead + 3;
+    let planned = batching.lookahead + 3;
     // Being cut, queued, known.
-    let known = BATCHES_QUEUED + config.pipeline.horizon + 1 + planned;
+    let known = BATCHES_QUEUED + batching.horizon + 1 + planned;
     let (of_known, of_planned) = (ByteCount(bytes.known), ByteCount(bytes.planned));
     budget.add(
         "batches",
@@ -119,11 +119,11 @@ fn add_batches(budget: &mut Budget, wanted: &Wanted<'_>) {
 fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     budget.add(
         "training",
-        TrainedModel::bytes_max(wanted.model, wanted.config),
+        TrainedModel::bytes_max(wanted.model, wanted.plan),
         "dense parameters, gradients by block, activations by thread",
     );
-    if !wanted.config.in_step() {
-        let bytes = learning_bytes_max(wanted.model, wanted.config)?;
+    if !wanted.plan.config.in_step() {
+        let bytes = learning_bytes_max(wanted.model, wanted.plan)?;
         let why = "another copy for steps, and the protocol of the dense part";
         budget.add(LEARNING, bytes, why);
     }
@@ -146,7 +146,8 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
 
 /// The most bytes of a learner's threads and of the dense part's protocol, if ranks are out of
 /// step.
-fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
+fn learning_bytes_max(model: &Model, plan: &RunPlan<'_>) -> Result<u64> {
+    let config = plan.config;
     let count = model.graph().parameter_count();
     let parameters = count * size_of::<f32>();
     let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
@@ -155,11 +156,12 @@ fn learning_bytes_max(model: &Model, config: &Config) -> Result<u64> {
     let agreed = AgreedOptimizer::bytes_max(count);
     let shown = config.sync.dense.model_of(config.ranks.count).len();
     let moved = 2 * parameters + (2 + 2 * shown) * agreed;
-    Ok(TrainedModel::bytes_max(model, config) + agreement + (agreed + moved) as u64)
+    Ok(TrainedModel::bytes_max(model, plan) + agreement + (agreed + moved) as u64)
 }
 
 /// The most streams of the data that a rank reads.
-fn streams_read(config: &Config) -> usize {
+fn streams_read(plan: &RunPlan<'_>) -> usize {
+    let config = plan.config;
     let (streams, blocks) = (config.data.streams, config.train.blocks);
     let ranks = config.ranks.count - config.servers();
     let of_each = blocks / streams;

@@ -10,26 +10,29 @@ use stepwell_base::ByteCount;
 use stepwell_base::owner::RankOf;
 use stepwell_device::{Choice, Offer};
 use stepwell_engine::{Load, TierPlan};
-use stepwell_settings::{Config, DensePlace};
+use stepwell_settings::DensePlace;
 
 use super::devices::{DeviceRoom, dense_bytes};
 use crate::Result;
 use crate::models::Model;
+use crate::run_plan::RunPlan;
 
 /// Whether settings give devices memory or work, without naming devices.
-fn insists(config: &Config) -> bool {
+fn insists(plan: &RunPlan<'_>) -> bool {
+    let config = plan.config;
     config.tiers.hbm.is_some() || config.train.dense == DensePlace::Device
 }
 
 /// The devices of rank `part` of `parts`, which divide `offer`; `None` and a note if they cannot
 /// and none were named.
 pub(crate) fn part(
-    config: &Config,
+    plan: &RunPlan<'_>,
     offer: Offer,
     of: RankOf,
     note: &dyn Fn(String),
 ) -> std::result::Result<Option<Offer>, String> {
-    let is_asked = config.device != Choice::Auto || config.train.dense == DensePlace::Device;
+    let is_asked =
+        plan.config.device != Choice::Auto || plan.config.train.dense == DensePlace::Device;
     match offer.part(of.rank, of.ranks) {
         Err(why) if !is_asked => {
             note(format!("no GPU is used: {why}"));
@@ -42,19 +45,19 @@ pub(crate) fn part(
 /// Plans the devices of `offer` that can be used, or all if they were named; notes say why others
 /// are not used.
 pub(super) fn plan(
-    config: &Config,
+    plan: &RunPlan<'_>,
     model: &Model,
     (tiers, load): (&TierPlan, &Load),
     offer: &Offer,
 ) -> Result<(Option<DeviceRoom>, Vec<String>)> {
-    let plan = |offer: &Offer| DeviceRoom::plan(config, model, (tiers, load), offer);
-    if config.device != Choice::Auto {
-        return plan(offer).map(|room| (Some(room), Vec::new()));
+    let room_of = |offer: &Offer| DeviceRoom::plan(plan, model, (tiers, load), offer);
+    if plan.config.device != Choice::Auto {
+        return room_of(offer).map(|room| (Some(room), Vec::new()));
     }
     // Devices with the most memory come first.
     let mut order: Vec<usize> = (0..offer.len()).collect();
     order.sort_by_key(|place| std::cmp::Reverse(offer.free()[*place]));
-    let (mut count, why) = most_room(config, model, offer, &order);
+    let (mut count, why) = most_room(plan, model, offer, &order);
     let left_out = |place: &usize| {
         let (name, free) = (&offer.names[*place], ByteCount(offer.free()[*place]));
         format!("{name} is not used: {free} are free, {why}")
@@ -63,9 +66,9 @@ pub(super) fn plan(
     loop {
         let mut places = order[..count].to_vec();
         places.sort_unstable();
-        match plan(&offer.only(places)) {
+        match room_of(&offer.only(places)) {
             Ok(room) => return Ok((Some(room), notes)),
-            Err(error) if count == 1 && insists(config) => return Err(error),
+            Err(error) if count == 1 && insists(plan) => return Err(error),
             Err(error) if count == 1 => {
                 return Ok((None, vec![format!("no GPU is used: {error}")]));
             }
@@ -79,18 +82,18 @@ pub(super) fn plan(
 
 /// The number of devices in `order` to take, at least one, and why not the others.
 fn most_room(
-    config: &Config,
+    plan: &RunPlan<'_>,
     model: &Model,
     offer: &Offer,
     order: &[usize],
 ) -> (usize, &'static str) {
     let free = |count: usize| offer.free()[order[count - 1]];
     let all = order.len();
-    let Some(hbm) = config.tiers.hbm else {
+    let Some(hbm) = plan.config.tiers.hbm else {
         let most = (1..=all).max_by_key(|count| u128::from(free(*count)) * *count as u128);
         return (most.unwrap_or(all), "and rows have more space without it");
     };
-    let wanted = hbm.0.saturating_add(dense_bytes(config, model, all).0);
+    let wanted = hbm.0.saturating_add(dense_bytes(plan, model, all).0);
     let with_room = (1..=all).filter(|count| free(*count) >= wanted).count();
     (with_room.max(1), "less than tiers.hbm and the dense part need")
 }

@@ -4,12 +4,13 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_device::{Offer, Wanted as WantedOfDevices};
 use stepwell_engine::{DevicePlan, DeviceShare, Error as EngineError, Load, TierPlan};
-use stepwell_settings::{Config, DensePlace};
+use stepwell_settings::DensePlace;
 
 use super::Wanted;
 use crate::dense::DeviceDense;
 use crate::exchange::Exchange;
 use crate::models::Model;
+use crate::run_plan::RunPlan;
 use crate::step::TrainedModel;
 use crate::{Error, Result};
 
@@ -40,24 +41,25 @@ impl DeviceRoom {
 
     /// Divides the memory of the devices of `offer`.
     pub(super) fn plan(
-        config: &Config,
+        plan: &RunPlan<'_>,
         model: &Model,
         (tiers, load): (&TierPlan, &Load),
         offer: &Offer,
     ) -> Result<Self> {
+        let config = plan.config;
         if config.train.dense == DensePlace::Device {
             let wrong = |why| format!("train.dense is device: {why}; or choose train.dense = host");
             offer.multiplies().map_err(|why| Error::Config(wrong(why)))?;
         }
-        let dense = dense_bytes(config, model, offer.len());
-        let hbm = hbm(config, offer, ByteCount(dense.0))?;
-        let lends = Exchange::borrowed_rows(config, model).is_some();
+        let dense = dense_bytes(plan, model, offer.len());
+        let hbm = hbm(config.tiers.hbm, offer, ByteCount(dense.0))?;
+        let lends = Exchange::borrowed_rows(plan, model).is_some();
         let (devices, lookup) = (offer.len(), config.tiers.lookup);
-        let pooling = TrainedModel::pool_shape(model, config, devices);
+        let pooling = TrainedModel::pool_shape(model, plan, devices);
         let by_use = (model.by_use(), config.tiers.warm_up);
         let share = DeviceShare { hbm, devices, lends, lookup, pooling, by_use };
         let rows = DevicePlan::new(tiers, model.tables(), load, share);
-        let rows = rows.map_err(|error| too_full(error, config, (offer, dense.0)))?;
+        let rows = rows.map_err(|error| too_full(error, config.tiers.hbm, (offer, dense.0)))?;
         Ok(Self { offer: offer.clone(), rows, dense })
     }
 
@@ -86,7 +88,7 @@ impl DeviceRoom {
 
     /// Notes that rows would use more of `tiers.hbm` if the host had more slots.
     pub(super) fn tight(&self, tiers: &TierPlan, wanted: &Wanted<'_>) -> Option<String> {
-        let given = wanted.config.tiers.hbm?;
+        let given = wanted.plan.config.tiers.hbm?;
         let mut slots = tiers.groups.iter().zip(&self.rows.slots);
         let is_half = slots.any(|(group, slots)| *slots == group.slots / 2 / self.offer.len());
         let used = ByteCount(self.rows.device_bytes());
@@ -98,12 +100,12 @@ impl DeviceRoom {
         })
     }
 
-    /// What to take of the offered devices.
-    pub(crate) fn wanted(&self, config: &Config) -> WantedOfDevices {
+    /// What to take of the offered devices, each with `workers` threads if it is emulated.
+    pub(crate) fn wanted(&self, workers: usize) -> WantedOfDevices {
         WantedOfDevices {
             memory_bytes: self.device_bytes(),
             pinned_bytes: self.rows.moving_bytes + self.dense.1,
-            workers: config.threads,
+            workers,
         }
     }
 
@@ -133,16 +135,16 @@ impl DeviceRoom {
 }
 
 /// Bytes of the dense part on each of `devices` devices, and pinned on the host for each.
-pub(super) fn dense_bytes(config: &Config, model: &Model, devices: usize) -> (u64, u64) {
-    match config.train.dense {
+pub(super) fn dense_bytes(plan: &RunPlan<'_>, model: &Model, devices: usize) -> (u64, u64) {
+    match plan.config.train.dense {
         DensePlace::Host => (0, 0),
-        DensePlace::Device => DeviceDense::bytes_max(model, config, devices),
+        DensePlace::Device => DeviceDense::bytes_max(model, plan, devices),
     }
 }
 
-/// Explains that a full device holds no row, if its memory for rows is not set.
-fn too_full(error: EngineError, config: &Config, (offer, dense): (&Offer, u64)) -> Error {
-    let is_full = config.tiers.hbm.is_none() && !offer.emulated;
+/// Explains that a full device holds no row, if its memory for rows, `hbm`, is not set.
+fn too_full(error: EngineError, hbm: Option<ByteCount>, (offer, dense): (&Offer, u64)) -> Error {
+    let is_full = hbm.is_none() && !offer.emulated;
     match error {
         EngineError::NoRowOnDevice { tables, least, .. } if is_full => {
             let (name, free) = (offer.least(), ByteCount(offer.memory_bytes));
@@ -157,8 +159,8 @@ fn too_full(error: EngineError, config: &Config, (offer, dense): (&Offer, u64)) 
     }
 }
 
-/// Bytes of each device for rows and for moving them, next to the dense part.
-fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
+/// Bytes of each device for rows and for moving them, next to the dense part; `given` if set.
+fn hbm(given: Option<ByteCount>, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
     let Some(offered) = offer.memory_bytes.checked_sub(dense.0) else {
         let (names, offered) = (offer.least(), ByteCount(offer.memory_bytes));
         return Err(Error::Config(format!(
@@ -166,7 +168,7 @@ fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
              choose train.dense = host, or lower data.mini_batch"
         )));
     };
-    let Some(hbm) = config.tiers.hbm else {
+    let Some(hbm) = given else {
         return Ok(ByteCount(offered / PART.1 * PART.0));
     };
     if !offer.emulated && hbm.0 > offered {

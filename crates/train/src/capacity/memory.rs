@@ -63,7 +63,7 @@ pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -
 /// Sizes of the tiers if `bytes` go to the searched one: rows in memory, or the index if the size
 /// of rows is set.
 fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOptions> {
-    let given = &wanted.config.tiers;
+    let given = &wanted.plan.config.tiers;
     let dram = given.dram.map_or(bytes, |dram| dram.0);
     let part = dram / PART;
     let segment = part.clamp(SEGMENT_MIN, TierConfig::SEGMENT.0) >> 20 << 20;
@@ -72,7 +72,7 @@ fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOption
         index: given.index.unwrap_or(ByteCount(INDEX_WHOLE)),
         harvest: given.harvest.unwrap_or(ByteCount(part.min(TierConfig::HARVEST.0))),
         segment: given.segment.unwrap_or(ByteCount(segment)),
-        ..tier_options(wanted.config)
+        ..tier_options(given, wanted.plan.batching)
     };
     options.index = match (given.dram, given.index) {
         (_, Some(index)) => index,
@@ -87,14 +87,14 @@ fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOption
 
 /// Least bytes of the searched tier.
 fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
-    let TierConfig { dram, index, .. } = wanted.config.tiers;
+    let TierConfig { dram, index, .. } = wanted.plan.config.tiers;
     // Enough to make a plan with.
     let whole = room.saturating_add(of_tables(wanted)).saturating_add(DRAM_MIN);
     let dram = dram.map_or(whole, |dram| dram.0);
     let index_whole = index.unwrap_or(ByteCount(INDEX_WHOLE));
-    let plain = tier_options(wanted.config);
+    let plain = tier_options(&wanted.plan.config.tiers, wanted.plan.batching);
     let plan = tiers(wanted, TierOptions { dram: ByteCount(dram), index: index_whole, ..plain })?;
-    Ok(match wanted.config.tiers.dram {
+    Ok(match wanted.plan.config.tiers.dram {
         Some(_) => index_for(wanted, &plan, ROWS_ON_DISK_MIN, before),
         None => {
             let least = plan.dram_least(wanted.model.tables(), &load(wanted));
@@ -105,7 +105,7 @@ fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
 
 /// The most of `rows` rows of all ranks that one rank has.
 fn of_rank(wanted: &Wanted<'_>, rows: u64) -> u64 {
-    let of_rank = rows.div_ceil(wanted.config.ranks.count as u64);
+    let of_rank = rows.div_ceil(wanted.plan.config.ranks.count as u64);
     // Ranks' shares are even, except for chance.
     if of_rank < rows { of_rank + of_rank / 16 } else { rows }
 }
@@ -119,7 +119,8 @@ fn index_for(wanted: &Wanted<'_>, plan: &TierPlan, times: u64, before: &[u64]) -
 
 /// Bytes of memory set for tables.
 fn of_tables(wanted: &Wanted<'_>) -> u64 {
-    let of_each = wanted.model.tables().iter().filter_map(|table| given(wanted.config, table));
+    let tables = &wanted.plan.config.tables;
+    let of_each = wanted.model.tables().iter().filter_map(|table| given(tables, table));
     of_each.fold(0, |sum, bytes| sum.saturating_add(bytes.0))
 }
 

@@ -4,11 +4,12 @@ use stepwell_engine::TierPlan;
 
 use super::{DeviceRoom, LEARNING, Wanted};
 use crate::exchange::Exchange;
+use crate::run_plan::RunPlan;
 
 /// The settings that reduce the bound `bound`, if the command has them; `None` if the bound follows
 /// from the data, from the checkpoint, or from no setting.
 pub(super) fn of(bound: &str, wanted: &Wanted<'_>) -> Option<&'static str> {
-    let Wanted { config, scores, .. } = *wanted;
+    let Wanted { plan: RunPlan { config, .. }, scores, .. } = *wanted;
     let tiers = &config.tiers;
     // If `memory` is too small, the sizes that it decides are the least for a mini-batch.
     let shared = config.memory.is_some();

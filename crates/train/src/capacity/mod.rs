@@ -16,12 +16,13 @@ use stepwell_data::{Input, Schema};
 use stepwell_device::Offer;
 use stepwell_engine::process_limits::{self, Wants};
 use stepwell_engine::{Checkpoint, Load, TableLoad, TableSpec, TierOptions, TierPlan};
-use stepwell_settings::{Config, DensePlace, TierConfig};
+use stepwell_settings::{Config, DensePlace, TableConfig, TierConfig};
 
 use self::apart::Apart;
 pub(crate) use self::auto::part;
 pub use self::devices::DeviceRoom;
 use crate::models::{Model, named};
+use crate::run_plan::{Batching, RunPlan};
 use crate::{Error, Result};
 
 /// Name of the bound on code, stacks, and the allocator's own memory.
@@ -76,42 +77,42 @@ pub struct Expected<'a> {
 
 /// Inputs of the plan.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     /// Settings.
-    pub config: &'a Config,
+    pub(crate) plan: &'a RunPlan<'a>,
     /// Columns of the data.
-    pub schema: Schema,
+    pub(crate) schema: Schema,
     /// The data to read, and the data to evaluate on if separate.
-    pub inputs: [Option<&'a Input>; 2],
+    pub(crate) inputs: [Option<&'a Input>; 2],
     /// The model.
-    pub model: &'a Model,
+    pub(crate) model: &'a Model,
     /// The devices of a rank, if there are any.
-    pub offer: Option<Offer>,
+    pub(crate) offer: Option<Offer>,
     /// Examples of an epoch, if counted.
-    pub examples: Option<u64>,
+    pub(crate) examples: Option<u64>,
     /// The checkpoint that the run begins with; `None` for a new model.
-    pub from: Option<&'a Checkpoint>,
+    pub(crate) from: Option<&'a Checkpoint>,
     /// Rows of each table group in that checkpoint, if known.
-    pub before: Option<Vec<u64>>,
+    pub(crate) before: Option<Vec<u64>>,
     /// Whether the checkpoint's model is only scored with, not trained.
-    pub scores: bool,
+    pub(crate) scores: bool,
     /// Whether the run may start with rows from a source other than `from`.
-    pub has_rows: bool,
+    pub(crate) has_rows: bool,
     /// Expected number of rows over all ranks, if given.
-    pub rows: Option<u64>,
+    pub(crate) rows: Option<u64>,
     /// Blocks of the cache that is made of the data, and its bytes.
-    pub cache: Option<(u64, u64)>,
+    pub(crate) cache: Option<(u64, u64)>,
     /// Number of ranks on this machine.
-    pub ranks: RanksHere,
+    pub(crate) ranks: RanksHere,
 }
 
 /// How many ranks share this process's and this machine's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RanksHere {
+pub(crate) struct RanksHere {
     /// Ranks that are threads of this process.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Ranks that are processes on this machine, including this one.
-    pub processes: usize,
+    pub(crate) processes: usize,
 }
 
 /// Rows of each table group in a checkpoint, over all ranks; `None` if a store doesn't record them.
@@ -129,8 +130,8 @@ impl Capacity {
     /// # Errors
     /// `memory` is too little, `tiers.dram` holds no row, or the store's settings don't fit
     /// together.
-    pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
-        let Wanted { config, offer, .. } = wanted;
+    pub(crate) fn plan(wanted: &Wanted<'_>) -> Result<Self> {
+        let Wanted { plan: RunPlan { config, .. }, offer, .. } = wanted;
         if offer.is_none() && config.train.dense == DensePlace::Device {
             return Err(Error::Config(format!(
                 "train.dense = device needs a device, but device = {}: choose a device, such as \
@@ -141,7 +142,7 @@ impl Capacity {
         let apart = Apart::of(wanted)?;
         let mut capacity = match config.memory {
             Some(memory) => memory::share_out(wanted, &apart, memory)?,
-            None => Self::with(wanted, &apart, tier_options(config))?,
+            None => Self::with(wanted, &apart, tier_options(&config.tiers, wanted.plan.batching))?,
         };
         capacity.lacks = capacity.lack(wanted);
         Ok(capacity)
@@ -150,7 +151,8 @@ impl Capacity {
     /// The plan whose tiers have `options` in total.
     fn with(wanted: &Wanted<'_>, apart: &Apart, options: TierOptions) -> Result<Self> {
         let exact = wanted.examples.unwrap_or(u64::MAX);
-        let Wanted { config, model, offer, .. } = wanted;
+        let Wanted { plan, model, offer, .. } = wanted;
+        let config = plan.config;
         let (mut tiers, load) = (tiers(wanted, options)?, load(wanted));
         match wanted.from {
             Some(checkpoint) if wanted.scores => tiers.hold(checkpoint),
@@ -159,7 +161,7 @@ impl Capacity {
             }
             _ => {}
         }
-        let of_offer = |offer| auto::plan(config, model, (&tiers, &load), offer);
+        let of_offer = |offer| auto::plan(plan, model, (&tiers, &load), offer);
         let (devices, notes) = offer.as_ref().map(of_offer).transpose()?.unwrap_or_default();
         let mut capacity = Self {
             devices,
@@ -221,14 +223,15 @@ impl Capacity {
         Wants {
             bytes: self.budget.total().saturating_mul(ranks),
             mapped: mapped.map(|bound| bound.bytes).sum::<u64>().saturating_mul(ranks),
-            threads: self.threads(wanted.config) * ranks,
+            threads: self.threads(wanted.plan) * ranks,
             processes: wanted.ranks.processes as u64,
         }
     }
 
     /// Threads that a run starts: those that parse and compute, one for each other stage, and one
     /// per store, which merges segments.
-    fn threads(&self, config: &Config) -> u64 {
+    fn threads(&self, plan: &RunPlan<'_>) -> u64 {
+        let config = plan.config;
         // Each rank adds a thread and a stage.
         let of_rank = if config.ranks.count > 1 { 2 } else { 0 };
         // Out of step, another stage computes in a separate pool.
@@ -258,7 +261,7 @@ impl Capacity {
 
 /// The tiers of a run.
 fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
-    let Wanted { config, model, .. } = wanted;
+    let Wanted { plan: RunPlan { config, .. }, model, .. } = wanted;
     let features = model.features();
     let (expected, most) = (features.expected_by_table(), features.ids_by_table());
     let tables = model.tables().iter().zip(expected).zip(most);
@@ -269,7 +272,7 @@ fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
     let loads: Vec<TableLoad> = tables
         .enumerate()
         .map(|(number, ((table, expected), ids_max))| {
-            let given = given(config, table).map(|bytes| bytes.0);
+            let given = given(&config.tables, table).map(|bytes| bytes.0);
             let asked = examples.map(|examples| examples.saturating_mul(ids_max));
             let scored = scored.as_ref().map(|rows| rows[number]);
             let rows_max = asked.into_iter().chain(scored).min().filter(|_| given.is_none());
@@ -282,9 +285,9 @@ fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
 /// Rows of each table that scoring can use in memory: the checkpoint's rows and a quarter more,
 /// plus the ids of the mini-batches in flight.
 fn rows_to_score(wanted: &Wanted<'_>) -> Option<Vec<u64>> {
-    let Wanted { config, model, offer, .. } = wanted;
+    let Wanted { plan: RunPlan { batching, .. }, model, offer, .. } = wanted;
     let rows = wanted.before.as_ref().filter(|_| wanted.scores && offer.is_none())?;
-    let on_their_way = (config.pipeline.lookahead + 2).saturating_mul(config.batch()) as u64;
+    let on_their_way = (batching.lookahead + 2).saturating_mul(batching.batch()) as u64;
     let ids = model.features().ids_by_table();
     let mut by_table: Vec<u64> =
         ids.into_iter().map(|ids| ids.saturating_mul(on_their_way)).collect();
@@ -297,35 +300,35 @@ fn rows_to_score(wanted: &Wanted<'_>) -> Option<Vec<u64>> {
     Some(by_table)
 }
 
-/// Bytes of memory set for `table`.
-fn given(config: &Config, table: &TableSpec) -> Option<ByteCount> {
-    named(config, &table.name).dram
+/// Bytes of memory that the settings of `tables` give `table`.
+fn given(tables: &[TableConfig], table: &TableSpec) -> Option<ByteCount> {
+    named(tables, &table.name).dram
 }
 
 /// Memory and index of all tables together if `memory` doesn't share them out.
-fn tier_options(config: &Config) -> TierOptions {
+fn tier_options(tiers: &TierConfig, batching: Batching) -> TierOptions {
     TierOptions {
-        dram: config.tiers.dram.unwrap_or(TierConfig::DRAM),
-        index: config.tiers.index.unwrap_or(TierConfig::INDEX),
-        page_cache: config.tiers.page_cache,
-        harvest: config.tiers.harvest.unwrap_or(TierConfig::HARVEST),
-        read_unit: config.tiers.read_unit,
-        segment: config.tiers.segment.unwrap_or(TierConfig::SEGMENT),
-        space: config.tiers.space,
-        policy: config.tiers.policy,
+        dram: tiers.dram.unwrap_or(TierConfig::DRAM),
+        index: tiers.index.unwrap_or(TierConfig::INDEX),
+        page_cache: tiers.page_cache,
+        harvest: tiers.harvest.unwrap_or(TierConfig::HARVEST),
+        read_unit: tiers.read_unit,
+        segment: tiers.segment.unwrap_or(TierConfig::SEGMENT),
+        space: tiers.space,
+        policy: tiers.policy,
         staging_buffer_bytes: STAGING_BUFFER_BYTES,
-        horizon: (config.pipeline.horizon + 1) * config.mini_batches_per_batch(),
+        horizon: (batching.horizon + 1) * batching.per_batch,
     }
 }
 
 /// The run's demands on its tiers.
 fn load(wanted: &Wanted<'_>) -> Load {
-    let config = wanted.config;
+    let RunPlan { config, batching, .. } = wanted.plan;
     Load {
-        mini_batch: config.data.mini_batch as u64,
-        batch: config.batch() as u64,
-        lookahead: config.pipeline.lookahead as u64,
-        staleness: config.pipeline.staleness as u64,
+        mini_batch: batching.mini_batch as u64,
+        batch: batching.batch() as u64,
+        lookahead: batching.lookahead as u64,
+        staleness: batching.staleness as u64,
         sketch_bytes: wanted.model.sketch_bytes().to_vec(),
         saves: config.checkpoint.dir.is_some(),
         // Stores of the first format, which do not describe their rows, are rewritten.
@@ -337,5 +340,5 @@ fn load(wanted: &Wanted<'_>) -> Load {
 /// Bytes of `slots` slots of `table` with index and metadata: the `tiers.dram` that gives a model
 /// of this one table exactly that many slots.
 pub fn slab_bytes(config: &Config, table: &TableSpec, slots: u64) -> u64 {
-    tier_options(config).slab_bytes(slots, table.row_lanes())
+    tier_options(&config.tiers, Batching::of(config)).slab_bytes(slots, table.row_lanes())
 }

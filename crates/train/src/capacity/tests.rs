@@ -6,11 +6,12 @@ use super::*;
 fn a_rank_that_is_a_process_takes_its_own_plan() {
     let mut config = Config::default();
     config.ranks.count = 4;
-    let schema = crate::run::schema(&config).unwrap();
+    let plan = RunPlan::of(&config).unwrap();
+    let schema = plan.schema();
     let model = Model::build(&config, schema).unwrap();
     let wants = |threads, processes| {
         let wanted = Wanted {
-            config: &config,
+            plan: &plan,
             schema,
             inputs: [None; 2],
             model: &model,

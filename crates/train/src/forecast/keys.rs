@@ -2,11 +2,11 @@
 
 use stepwell_data::{Chunk, Reader, Sources};
 use stepwell_engine::{Blocks, Grouper, Request};
-use stepwell_settings::Config;
 
 use crate::capacity::BLOCK_BYTES;
 use crate::features::{Gathered, TableInput, append_example};
 use crate::models::Model;
+use crate::run_plan::{Batching, RunPlan};
 use crate::{Error, Result};
 
 /// Number of mini-batches to count, if the data has as many.
@@ -16,12 +16,12 @@ const MINI_BATCHES: usize = 4;
 ///
 /// # Errors
 /// Data that cannot be read, or has no example.
-pub(super) fn count(config: &Config, sources: &Sources, model: &Model) -> Result<Vec<f64>> {
+pub(super) fn count(plan: &RunPlan<'_>, sources: &Sources, model: &Model) -> Result<Vec<f64>> {
     let mut options = model.features().read_options(BLOCK_BYTES);
-    options.skip_max = config.data.skip_max;
+    options.skip_max = plan.config.data.skip_max;
     let mut reader = Reader::open((*sources.input).clone(), &options)?;
     let mut chunk = reader.chunk();
-    let mut counter = Counter::new(config, model.inputs());
+    let mut counter = Counter::new(plan.batching, plan.config.ranks.count, model.inputs());
     while !counter.has_all() && reader.next_chunk(&mut chunk)? {
         counter.add(&chunk);
     }
@@ -46,11 +46,11 @@ struct Counter {
 }
 
 impl Counter {
-    fn new(config: &Config, tables: Vec<TableInput>) -> Self {
+    fn new(batching: Batching, ranks: usize, tables: Vec<TableInput>) -> Self {
         Self {
-            mini_batch: config.data.mini_batch,
-            ranks: config.ranks.count,
-            blocks: config.train.blocks,
+            mini_batch: batching.mini_batch,
+            ranks,
+            blocks: batching.blocks,
             grouper: Grouper::default(),
             gathered: tables.iter().map(|_| Default::default()).collect(),
             examples: 0,

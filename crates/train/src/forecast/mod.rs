@@ -13,7 +13,6 @@ use serde::Serialize;
 use stepwell_data::Sources;
 use stepwell_engine::{Blocks, EmbeddingBags};
 use stepwell_fabric::Network;
-use stepwell_settings::Config;
 
 use self::costs::Costs;
 pub use self::costs::PerExchange;
@@ -22,6 +21,7 @@ pub use self::profile::{MAKE, Profile};
 pub use self::traffic::{Exchanged, Sent, Step, Touched};
 use crate::Result;
 use crate::models::Model;
+use crate::run_plan::RunPlan;
 
 /// Inputs of a forecast besides settings and data.
 #[derive(Clone, Debug, Default)]
@@ -56,17 +56,18 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Forecasts a run of `config` that reads `sources`.
+    /// Forecasts a run that reads `sources`.
     ///
     /// # Errors
     /// Data that cannot be read, or has no example.
     pub(crate) fn of(
-        config: &Config,
+        plan: &RunPlan<'_>,
         sources: &Sources,
         model: &Model,
         known: &Known,
     ) -> Result<Self> {
-        let keys = keys::count(config, sources, model)?;
+        let keys = keys::count(plan, sources, model)?;
+        let RunPlan { config, batching, .. } = plan;
         let weighs = config.tiers.policy.weighs_occurrences();
         let tables = model.tables().iter().zip(keys).map(|(table, keys)| Touched {
             keys,
@@ -76,9 +77,9 @@ impl Forecast {
         });
         let step = Step {
             ranks: config.ranks.count,
-            examples: config.data.mini_batch,
+            examples: batching.mini_batch,
             tables: tables.collect(),
-            subtrees: Blocks::subtrees_max(config.train.blocks, config.ranks.count),
+            subtrees: Blocks::subtrees_max(batching.blocks, config.ranks.count),
             dense: model.graph().parameter_count(),
         };
         Ok(Self::of_step(&step, config.threads, known))

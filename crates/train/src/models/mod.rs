@@ -39,7 +39,7 @@ const PROJECTIONS_MAX: usize = 1024;
 
 /// A model: its tables and the graph that uses them.
 #[derive(Debug)]
-pub struct Model {
+pub(crate) struct Model {
     graph: Graph<f32>,
     features: Features,
     tables: Vec<TableSpec>,
@@ -62,10 +62,10 @@ impl Model {
     ///
     /// # Errors
     /// Settings from which no model can be built.
-    pub fn build(config: &Config, schema: Schema) -> Result<Self> {
+    pub(crate) fn build(config: &Config, schema: Schema) -> Result<Self> {
         let features = Features::of(config, schema)?;
         let named: Vec<TableConfig> =
-            features.tables().iter().map(|name| named(config, name)).collect();
+            features.tables().iter().map(|name| named(&config.tables, name)).collect();
         let dims: Vec<usize> = named.iter().map(|table| dim_of(config, table)).collect();
         let columns = features.columns(&dims)?;
         let of_fields = features.dims(&dims);
@@ -100,12 +100,12 @@ impl Model {
     }
 
     /// The dense part.
-    pub fn graph(&self) -> &Graph<f32> {
+    pub(crate) fn graph(&self) -> &Graph<f32> {
         &self.graph
     }
 
     /// The labels that the model learns, with a logit each.
-    pub fn labels(&self) -> &Arc<[Label]> {
+    pub(crate) fn labels(&self) -> &Arc<[Label]> {
         &self.labels
     }
 
@@ -135,12 +135,12 @@ impl Model {
     }
 
     /// The tables.
-    pub fn tables(&self) -> &[TableSpec] {
+    pub(crate) fn tables(&self) -> &[TableSpec] {
         &self.tables
     }
 
     /// Which tables share slab and store.
-    pub fn groups(&self) -> &[GroupTables] {
+    pub(crate) fn groups(&self) -> &[GroupTables] {
         &self.groups
     }
 
@@ -167,7 +167,7 @@ impl Model {
     }
 
     /// Columns of each table's fields in the graph's input.
-    pub fn embedding(&self) -> &Columns {
+    pub(crate) fn embedding(&self) -> &Columns {
         &self.columns
     }
 
@@ -178,7 +178,7 @@ impl Model {
     }
 
     /// Number of columns of the graph's input.
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.graph.input().columns()
     }
 }
@@ -205,9 +205,9 @@ fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the settings of table `name`; a table without settings has all defaults.
-pub(crate) fn named(config: &Config, name: &str) -> TableConfig {
-    let found = config.tables.iter().find(|table| table.name == name).cloned();
+/// Returns the settings of table `name` among those of `tables`; a table without settings has all defaults.
+pub(crate) fn named(tables: &[TableConfig], name: &str) -> TableConfig {
+    let found = tables.iter().find(|table| table.name == name).cloned();
     found.unwrap_or_else(|| TableConfig { name: name.to_owned(), ..TableConfig::default() })
 }
 

@@ -6,11 +6,12 @@ use stepwell_base::queue::Sender;
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_data::{Labels, Ordered};
 use stepwell_engine::{Part, Purpose, Spares};
-use stepwell_settings::{BestKind, Config};
+use stepwell_settings::BestKind;
 
 use crate::batch::{Examples, Item, MiniBatch};
 use crate::features::{Features, TableInput};
 use crate::models::Model;
+use crate::run_plan::RunPlan;
 
 /// Parameters of the cut.
 #[derive(Clone, Debug)]
@@ -55,20 +56,21 @@ impl Cut {
     }
 }
 
-pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
+pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
+    let RunPlan { config, batching, .. } = plan;
     let mut tables = model.inputs();
     if !rules.hold(Rule::SaltKeys) {
         tables.iter_mut().for_each(|table| table.salt = 0);
     }
     Cut {
-        mini_batch: config.data.mini_batch,
-        mini_batches: config.mini_batches_per_batch(),
+        mini_batch: batching.mini_batch,
+        mini_batches: batching.per_batch,
         checkpoint_every: if checkpoints { config.checkpoint.every } else { 0 },
         checkpoint_at_end: checkpoints,
         checkpoint_evaluated: checkpoints && config.checkpoint.best != BestKind::None,
         epochs: config.data.epochs,
         skip_max: config.data.skip_max,
-        blocks: config.train.blocks,
+        blocks: batching.blocks,
         rank: None,
         servers: 0,
         tables,

@@ -1,11 +1,11 @@
 //! Lends rows that a rank owns, once it knows all ranks' requests for a whole batch.
 
 use stepwell_engine::{Lender, Purpose, TableSpec};
-use stepwell_settings::Config;
 
 use crate::batch::MiniBatch;
 use crate::exchange::Exchange;
 use crate::models::Model;
+use crate::run_plan::RunPlan;
 
 /// Decides which rows are lent, batch by batch.
 pub(super) struct Lending {
@@ -17,11 +17,11 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// The lending of rank `rank`, as `config` sets it.
-    pub(super) fn of(config: &Config, model: &Model, rank: usize) -> Self {
+    /// The lending of rank `rank`, of a run.
+    pub(super) fn of(plan: &RunPlan<'_>, model: &Model, rank: usize) -> Self {
         let tables = model.tables().to_vec();
         let last_step = tables.iter().map(TableSpec::steps_max).min().unwrap_or(u64::MAX);
-        let room = Exchange::lent_to_each(config, model);
+        let room = Exchange::lent_to_each(plan, model);
         Self { tables, lender: room.map(|room| Lender::new(rank, room)), last_step }
     }
 

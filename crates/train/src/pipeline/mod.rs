@@ -52,9 +52,9 @@ use self::shuffle::Shuffle;
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
 use crate::features::Features;
+use crate::run_plan::{Batching, RunPlan};
 use crate::step::{Agreement, FinishedSteps, Mode, OutOfStep, Stepping};
 use crate::{Error, Result};
-use stepwell_settings::{Config, PipelineConfig};
 
 pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
@@ -151,14 +151,14 @@ pub(crate) struct Outcome {
 
 /// Runs all stages until they end.
 pub(crate) fn run(
-    config: &Config,
+    plan: &RunPlan<'_>,
     parts: Parts,
     driver: &dyn Driver<Error>,
     rhythm: &Rhythm,
 ) -> Result<Outcome> {
     let trained_done = Handoff::default();
     parts.times.stop.notifies(&rhythm.events);
-    let (stages, finished) = wire(config, parts, rhythm, &trained_done)?;
+    let (stages, finished) = wire(plan, parts, rhythm, &trained_done)?;
     let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
     let Trained { steps, measured, failed } = take(&trained_done).ok_or_else(missing)?;
@@ -168,7 +168,7 @@ pub(crate) fn run(
 }
 
 fn wire(
-    config: &Config,
+    plan: &RunPlan<'_>,
     parts: Parts,
     rhythm: &Rhythm,
     trained_done: &Handoff<Trained>,
@@ -178,14 +178,14 @@ fn wire(
     let (fabric, model) = (parts.mode.fabric().cloned(), parts.mode.model());
     let cut = Cut {
         rank: fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),
-        servers: config.servers(),
-        ..cut(config, parts.saver.is_some(), model, rules)
+        servers: plan.config.servers(),
+        ..cut(plan, parts.saver.is_some(), model, rules)
     };
     let (stop, mut times) = (parts.times.stop.clone(), parts.times);
     // Planners of several ranks would read different times; rank 0 decides, in its requests.
     let is_asked = fabric.is_some();
     let every = if is_asked { times.seconds.take().filter(|_| times.saves) } else { None };
-    let PipelineConfig { lookahead, horizon, .. } = config.pipeline;
+    let Batching { lookahead, horizon, .. } = plan.batching;
     let rows = stepwell_engine::stages(
         (&parts.groups, parts.planners),
         PrefetchDepth { lookahead, horizon },
@@ -202,7 +202,7 @@ fn wire(
     };
     let options = model.features().read_options(parts.block_bytes);
     let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
-    let reading = stepwell_data::stages(parts.passes, options, config.threads, cache, events);
+    let reading = stepwell_data::stages(parts.passes, options, plan.config.threads, cache, events);
     let watch = Reporting {
         observer: parts.observer,
         clock: Arc::clone(&rhythm.clock),
@@ -217,7 +217,7 @@ fn wire(
     if let Some(fabric) = fabric {
         fabric.wakes(events);
         let (own, shared) = bounded(events, BATCHES_QUEUED);
-        let lending = Lending::of(config, model, fabric.rank());
+        let lending = Lending::of(plan, model, fabric.rank());
         let output = std::mem::replace(&mut feed, own);
         let timer = every.filter(|_| fabric.rank() == 0);
         let timer = timer.map(|seconds| Timer::new(Arc::clone(&rhythm.clock), seconds));
@@ -229,7 +229,7 @@ fn wire(
     stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
     stages.extend(ask.map(|ask| Box::new(ask) as BoxedStage<Error>));
     stages.extend(moving);
-    let (steps, learn) = steps(config, parts.mode, &parts.groups, rhythm)?;
+    let (steps, learn) = steps(plan, parts.mode, &parts.groups, rhythm)?;
     stages.extend(learn.map(|learn| Box::new(learn) as BoxedStage<Error>));
     let train = TrainStage::new(steps, parts.start, parts.groups, parts.saver, watch, train_ends);
     stages.push(Box::new(train));
@@ -239,7 +239,7 @@ fn wire(
 
 /// Returns the steps of `mode`, and stage `learn` if ranks are out of step.
 fn steps(
-    config: &Config,
+    plan: &RunPlan<'_>,
     mode: Mode,
     groups: &[Arc<Group>],
     rhythm: &Rhythm,
@@ -249,10 +249,11 @@ fn steps(
         Mode::InStep(in_step) => Ok((in_step, None)),
         Mode::OutOfStep(owner, learner) => {
             let parameters = owner.model().model().graph().parameters();
-            let agreement = Agreement::new(config, parameters, &rhythm.clock)?;
+            let agreement = Agreement::new(plan.config, parameters, &rhythm.clock)?;
             let (jobs, to_learn) = bounded(&rhythm.events, 1);
             let (learned, results) = bounded(&rhythm.events, 1);
-            let steps = OutOfStep::new(config, groups, *owner, &learner, agreement, jobs, results);
+            let steps =
+                OutOfStep::new(plan.config, groups, *owner, &learner, agreement, jobs, results);
             Ok((Box::new(steps), Some(LearnStage::new(*learner, to_learn, learned))))
         }
     }

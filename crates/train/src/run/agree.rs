@@ -8,11 +8,11 @@ use stepwell_data::Sources;
 use stepwell_engine::Scratch;
 use stepwell_fabric::collective::Gather;
 use stepwell_fabric::{Fabric, Malformed, Message};
-use stepwell_settings::Config;
 
 use super::Surroundings;
 use super::checkpoints::identify;
 use crate::resume::DataFile;
+use crate::run_plan::RunPlan;
 use crate::{Error, Result, kernels, talk};
 
 /// Properties that must be the same on all ranks.
@@ -27,7 +27,7 @@ struct Has {
 ///
 /// # Errors
 /// Names the rank that differs, and in what.
-pub(super) fn agree(config: &Config, around: &Surroundings, sources: &Sources) -> Result<()> {
+pub(super) fn agree(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources) -> Result<()> {
     let Some(ranks) = around.machine.ranks.as_ref().filter(|ranks| ranks.processes.is_some())
     else {
         return Ok(());
@@ -35,12 +35,12 @@ pub(super) fn agree(config: &Config, around: &Surroundings, sources: &Sources) -
     let layout = sources.input.layout();
     let evaluated = sources.eval_input.as_ref().map_or(&[][..], |input| input.files());
     let own = Has {
-        kernels: kernels(config.model.precision),
+        kernels: kernels(plan.config.model.precision),
         files: identify(sources.input.files(), layout)?,
         evaluated: identify(evaluated, layout)?,
     };
     // Before any rows are moved: a rank that cannot take its place ends all now.
-    config.tiers.ssd.as_deref().map_or(Ok(()), Scratch::check)?;
+    plan.config.tiers.ssd.as_deref().map_or(Ok(()), Scratch::check)?;
     let fabric = &ranks.fabric;
     let said = fabric.wait(Gather::start(fabric, talk::AGREE, 0, message_of(fabric, &own))?)?;
     for (rank, message) in said.iter().enumerate() {

@@ -18,6 +18,7 @@ use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part, rows_by_gr
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
+use crate::run_plan::RunPlan;
 use crate::step::{Alone, InStep, Learner, Mode, Stepping as _, TrainedModel, compute_pool};
 use crate::warm_start::Inheritance;
 use crate::{Error, Result};
@@ -67,7 +68,7 @@ pub(super) struct StartWith<'a> {
 
 /// The capacity plan.
 pub(super) fn capacity(
-    config: &Config,
+    plan: &RunPlan<'_>,
     sources: &Sources,
     model: &Model,
     start: StartWith<'_>,
@@ -76,10 +77,10 @@ pub(super) fn capacity(
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema(), sources.examples);
     let cache = sources.cache_room();
-    let ranks = ranks_here(config, ranks);
+    let ranks = ranks_here(plan.config.ranks.count, ranks);
     let StartWith { begin, has_rows, rows } = start;
     Capacity::plan(&Wanted {
-        config,
+        plan,
         schema,
         inputs,
         model,
@@ -95,11 +96,11 @@ pub(super) fn capacity(
     })
 }
 
-/// The ranks of a run on this machine.
-fn ranks_here(config: &Config, ranks: Option<&Ranks>) -> RanksHere {
+/// The ranks of a run of `count` ranks on this machine.
+fn ranks_here(count: usize, ranks: Option<&Ranks>) -> RanksHere {
     match ranks {
         Some(Ranks { processes: Some(here), .. }) => RanksHere { threads: 1, processes: *here },
-        _ => RanksHere { threads: config.ranks.count, processes: 1 },
+        _ => RanksHere { threads: count, processes: 1 },
     }
 }
 
@@ -111,17 +112,18 @@ pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize)
 
 /// Why this process can't open as many files as the run needs.
 pub(super) fn lacks_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Option<String> {
-    let ranks = ranks_here(config, ranks).threads;
+    let ranks = ranks_here(config.ranks.count, ranks).threads;
     let checkpoints = config.checkpoint.dir.is_some();
     process_limits::lacks_files(&FilesWanted { ranks, stores, checkpoints })
 }
 
 /// The devices of a rank, if there are any.
 pub(super) fn offer(
-    config: &Config,
+    plan: &RunPlan<'_>,
     machine: &Machine,
     note: &dyn Fn(String),
 ) -> Result<Option<Offer>> {
+    let config = plan.config;
     if !config.in_step() {
         // Rows on devices are updated in step.
         return Ok(None);
@@ -135,15 +137,14 @@ pub(super) fn offer(
         Some(ranks) => ranks.fabric.place(),
         None => RankOf { rank: 0, ranks: config.ranks.count },
     };
-    let part = |offer| part(config, offer, of, note).map_err(wrong);
+    let part = |offer| part(plan, offer, of, note).map_err(wrong);
     let offer = offer.map_or(Ok(None), part)?;
-    check_owners(config, offer.as_ref().map_or(1, Offer::len)).map_err(wrong)?;
+    check_owners(config.ranks.count, offer.as_ref().map_or(1, Offer::len)).map_err(wrong)?;
     Ok(offer)
 }
 
 /// Refuses more owners of rows than there are key shards: each owns at least one.
-fn check_owners(config: &Config, devices: usize) -> std::result::Result<(), String> {
-    let ranks = config.ranks.count;
+fn check_owners(ranks: usize, devices: usize) -> std::result::Result<(), String> {
     let owners = ranks.saturating_mul(devices);
     if owners <= KEY_SHARDS {
         return Ok(());
@@ -157,16 +158,17 @@ fn check_owners(config: &Config, devices: usize) -> std::result::Result<(), Stri
 
 /// Takes the planned devices, with slots for rows.
 fn devices(
-    config: &Config,
+    plan: &RunPlan<'_>,
     machine: &Machine,
     capacity: &Capacity,
 ) -> Result<(Option<Arc<DeviceTier>>, Vec<Device>)> {
     let Some(room) = &capacity.devices else { return Ok((None, Vec::new())) };
-    let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
-    let devices = machine.devices.open(&room.offer, room.wanted(config)).map_err(wrong)?;
+    let wrong = |why| Error::Config(format!("device = {}: {why}", plan.config.device));
+    let devices =
+        machine.devices.open(&room.offer, room.wanted(plan.config.threads)).map_err(wrong)?;
     let options = DeviceOptions { devices: devices.clone(), place: machine.place() };
-    let plan = room.rows.clone();
-    Ok((Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?), devices))
+    let rows = room.rows.clone();
+    Ok((Some(DeviceTier::new(&options, rows, &capacity.tiers, machine.rules)?), devices))
 }
 
 /// The tiers and the model of a run.
@@ -194,8 +196,8 @@ pub(super) fn model(config: &Config, sources: &Sources) -> Result<Model> {
 }
 
 /// Notes that this processor has a bf16 unit that cannot be used.
-fn note_kernel(config: &Config, around: &Surroundings) {
-    if config.model.precision == Precision::Bf16
+fn note_kernel(precision: Precision, around: &Surroundings) {
+    if precision == Precision::Bf16
         && let Some(note) = &bf16_kernel().note
     {
         (around.on_note)(note);
@@ -203,20 +205,20 @@ fn note_kernel(config: &Config, around: &Surroundings) {
 }
 
 pub(super) fn build(
-    config: &Config,
+    plan: &RunPlan<'_>,
     around: &Surroundings,
     sources: &Sources,
     begin: Beginning<'_>,
 ) -> Result<Built> {
-    let from = begin.checkpoint();
+    let (config, from) = (plan.config, begin.checkpoint());
     let model = model(config, sources)?;
     let inherited = begin.inherited(config, &model)?;
     inherited.iter().flat_map(|of| &of.notes).for_each(|note| (around.on_note)(note));
-    note_kernel(config, around);
-    let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
+    note_kernel(config.model.precision, around);
+    let offer = offer(plan, &around.machine, &|note| (around.on_note)(&note))?;
     let on = (around.machine.ranks.as_ref(), offer);
     let begun = StartWith { begin, has_rows: !around.rows.from.is_empty(), rows: None };
-    let mut capacity = capacity(config, sources, &model, begun, on)?;
+    let mut capacity = capacity(plan, sources, &model, begun, on)?;
     capacity.check_room()?;
     std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
     let machine = &around.machine;
@@ -227,13 +229,13 @@ pub(super) fn build(
     (around.on_plan)(&capacity);
     let same = from.filter(|_| inherited.is_none());
     same.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
-    let place = place(config, around, from)?;
+    let place = place(plan, around, from)?;
     // Rows that the run replaces are removed by now.
-    check_space(config, machine, &capacity, (begin, same))?
+    check_space(plan, machine, &capacity, (begin, same))?
         .iter()
         .for_each(|note| (around.on_note)(note));
     let rules = machine.rules;
-    let (above, devices) = devices(config, machine, &capacity)?;
+    let (above, devices) = devices(plan, machine, &capacity)?;
     let (scores, inherited_rows) = (begin.scores(), inherited.as_ref());
     let opening =
         Opening { capacity: &capacity, model: &model, from, scores, inherited: inherited_rows };
@@ -244,7 +246,7 @@ pub(super) fn build(
             group.preload(planner, &around.stop)?;
         }
     }
-    let mut trained = trained(model, config, around, &devices)?;
+    let mut trained = trained(model, plan, around, &devices)?;
     let of = machine.place();
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
@@ -259,14 +261,14 @@ pub(super) fn build(
         trained.set_steps(checkpoint.step);
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
-    let mode = mode(trained, config, machine)?;
+    let mode = mode(trained, plan, machine)?;
     Ok(Built { capacity, groups, planners, mode, place })
 }
 
 /// Refuses a run that certainly doesn't fit a disk, and notes if it may not. `same` is the
 /// checkpoint whose stores the run begins with. The first rank checks for all ranks of its process.
 fn check_space(
-    config: &Config,
+    plan: &RunPlan<'_>,
     machine: &Machine,
     capacity: &Capacity,
     (begin, same): (Beginning<'_>, Option<&Checkpoint>),
@@ -276,48 +278,48 @@ fn check_space(
         return Ok(Vec::new());
     }
     let start = space::Start {
-        config,
+        plan,
         capacity,
         places: &*machine.places,
         from: same,
-        saves: config.checkpoint.dir.is_some() && !begin.scores(),
-        ranks: ranks_here(config, ranks).threads as u64,
+        saves: plan.config.checkpoint.dir.is_some() && !begin.scores(),
+        ranks: ranks_here(plan.config.ranks.count, ranks).threads as u64,
     };
     start.check()
 }
 
 /// How `model` is trained: alone, or with the other ranks of `machine`.
-fn mode(model: TrainedModel, config: &Config, machine: &Machine) -> Result<Mode> {
+fn mode(model: TrainedModel, plan: &RunPlan<'_>, machine: &Machine) -> Result<Mode> {
     let Some(ranks) = &machine.ranks else { return Ok(Mode::Alone(Box::new(Alone(model)))) };
-    ranks.fabric.keep_at_most(Exchange::of(config, model.model()).kept() as usize);
-    let steps = Box::new(InStep::new(config, model, ranks, machine.late)?);
-    if config.in_step() {
+    ranks.fabric.keep_at_most(Exchange::of(plan, model.model()).kept() as usize);
+    let steps = Box::new(InStep::new(plan, model, ranks, machine.late)?);
+    if plan.config.in_step() {
         return Ok(Mode::InStep(steps));
     }
     // The owner must answer other ranks while its learner computes.
-    let pool = pool(config, machine)?;
-    let learner = Learner::new(config, steps.model(), ranks, machine.late, pool)?;
+    let pool = pool(plan.config.threads, machine)?;
+    let learner = Learner::new(plan, steps.model(), ranks, machine.late, pool)?;
     Ok(Mode::OutOfStep(steps, Box::new(learner)))
 }
 
 /// Compute threads: the machine's, or new ones.
-fn pool(config: &Config, machine: &Machine) -> Result<Arc<ThreadPool>> {
-    machine.pool.as_ref().map_or_else(|| compute_pool(config.threads), |pool| Ok(Arc::clone(pool)))
+fn pool(threads: usize, machine: &Machine) -> Result<Arc<ThreadPool>> {
+    machine.pool.as_ref().map_or_else(|| compute_pool(threads), |pool| Ok(Arc::clone(pool)))
 }
 
 /// Creates the model as the surroundings ask, with its dense part on `devices` if it belongs
 /// there.
 fn trained(
     model: Model,
-    config: &Config,
+    plan: &RunPlan<'_>,
     around: &Surroundings,
     devices: &[Device],
 ) -> Result<TrainedModel> {
     let machine = &around.machine;
-    let pool = pool(config, machine)?;
-    let mut trained = TrainedModel::new(model, config, pool, Arc::clone(&machine.clock))?;
-    if config.train.dense == DensePlace::Device {
-        trained.compute_on(devices, config)?;
+    let pool = pool(plan.config.threads, machine)?;
+    let mut trained = TrainedModel::new(model, plan, pool, Arc::clone(&machine.clock))?;
+    if plan.config.train.dense == DensePlace::Device {
+        trained.compute_on(devices, plan)?;
     }
     if let Some(witness) = &machine.witness {
         trained.watch(Arc::clone(witness));
@@ -327,7 +329,7 @@ fn trained(
 
 /// The place of the stores.
 fn place(
-    config: &Config,
+    plan: &RunPlan<'_>,
     around: &Surroundings,
     from: Option<&Checkpoint>,
 ) -> Result<Box<dyn RowPlaces>> {
@@ -339,11 +341,11 @@ fn place(
         }
         (None, other) => other,
     };
-    let (place, note) = around.machine.places.rows(config, placement)?;
+    let (place, note) = around.machine.places.rows(plan.config, placement)?;
     note.iter().for_each(|note| (around.on_note)(note));
     let is_first = around.machine.ranks.as_ref().is_none_or(|ranks| ranks.fabric.rank() == 0);
     if is_first {
-        let notes = around.machine.places.clear_other_ranks(config, placement)?;
+        let notes = around.machine.places.clear_other_ranks(plan.config, placement)?;
         notes.iter().for_each(|note| (around.on_note)(note));
     }
     Ok(place)

@@ -10,13 +10,14 @@ use stepwell_data::{
 use stepwell_engine::{Checkpoint, Saved};
 use stepwell_fabric::Fabric;
 use stepwell_fabric::collective::Broadcast;
-use stepwell_settings::{Config, model_settings};
+use stepwell_settings::model_settings;
 
 use super::Surroundings;
 use crate::batch::RunPosition;
 use crate::machine::Checkpoints;
 use crate::pipeline::Saver;
 use crate::resume::{Began, DataFile, RunState, job_of};
+use crate::run_plan::RunPlan;
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, kernels, talk};
 
@@ -31,11 +32,11 @@ pub(super) struct Start {
 }
 
 /// Takes the place of checkpoints as the surroundings ask.
-pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Start> {
+pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources) -> Result<Start> {
     let ranks = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let (place, resumed) = match ranks {
-        Some(fabric) if fabric.rank() > 0 => follow(config, around, fabric)?,
-        first => lead(config, around, first)?,
+        Some(fabric) if fabric.rank() > 0 => follow(plan, around, fabric)?,
+        first => lead(plan, around, first)?,
     };
     if place.is_none() && around.from.is_none() {
         let position = RunPosition::default();
@@ -47,7 +48,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         (None, Some(from)) => from.began()?,
         (None, None) => None,
     };
-    let mut state = state(config, around, sources, began)?;
+    let mut state = state(plan, around, sources, began)?;
     if let (Some(checkpoint), Some(was)) = (&resumed, was) {
         accept(checkpoint, around, &state)?;
         (state.position, state.earlier) = (was.position, was.earlier);
@@ -68,8 +69,8 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     }
     let position = state.position;
     let tell = Arc::clone(&around.on_note);
-    let writer = place.map(|place| place.writer(config, tell)).transpose()?.flatten();
-    let saver = writer.map(|writer| Saver::new(writer, state, config.checkpoint.best, ranks));
+    let writer = place.map(|place| place.writer(plan.config, tell)).transpose()?.flatten();
+    let saver = writer.map(|writer| Saver::new(writer, state, plan.config.checkpoint.best, ranks));
     Ok(Start { from, resumes, position, saver })
 }
 
@@ -98,8 +99,8 @@ type Led = (Option<Box<dyn Checkpoints>>, Option<Checkpoint>);
 
 /// Takes the place; with several ranks, takes it for all and sends the others the checkpoint's
 /// step.
-fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Result<Led> {
-    let mut place = around.machine.places.checkpoints(config, around.placement)?;
+fn lead(plan: &RunPlan<'_>, around: &Surroundings, fabric: Option<&Fabric>) -> Result<Led> {
+    let mut place = around.machine.places.checkpoints(plan.config, around.placement)?;
     let newest = match &mut place {
         Some(place) => place.newest(around.placement, &|note| (around.on_note)(&note))?,
         None => None,
@@ -129,12 +130,12 @@ fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
 }
 
 /// Follows rank 0: opens the place that it took and the checkpoint that it found.
-fn follow(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Led> {
+fn follow(plan: &RunPlan<'_>, around: &Surroundings, fabric: &Fabric) -> Result<Led> {
     let message = fabric.wait(Broadcast::start(fabric, talk::START, 0, None))?;
     let said = message.reader().take_exactly::<u64>(2);
     let said = said.map_err(|why| stepwell_fabric::Error::malformed(0, why))?;
     let step = (said[0] == 1).then_some(said[1]);
-    let mut place = around.machine.places.checkpoints_of_all(config)?;
+    let mut place = around.machine.places.checkpoints_of_all(plan.config)?;
     let newest = match (&mut place, step) {
         (Some(place), Some(step)) => Some(place.of_step(step)?),
         _ => None,
@@ -178,12 +179,12 @@ pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Res
 }
 
 fn state(
-    config: &Config,
+    plan: &RunPlan<'_>,
     around: &Surroundings,
     sources: &Sources,
     began: Option<Began>,
 ) -> Result<RunState> {
-    let model = model_settings(config);
+    let model = model_settings(plan.config);
     let files = identify(sources.input.files(), sources.input.layout())?;
     let train_end = sources.boundary.map(|Position { file, line }| (file, line));
     Ok(RunState {
@@ -195,7 +196,7 @@ fn state(
         train_end,
         model,
         config: around.settings.clone(),
-        kernels: kernels(config.model.precision),
+        kernels: kernels(plan.config.model.precision),
     })
 }
 

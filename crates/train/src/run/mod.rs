@@ -46,6 +46,7 @@ use crate::machine::{Machine, OnNote};
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
 use crate::report::{self, Processor, Report};
+use crate::run_plan::RunPlan;
 use crate::warm_start::WarmStart;
 use crate::{Error, Result};
 
@@ -102,23 +103,22 @@ impl std::fmt::Debug for Surroundings {
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     // Checked before any file is opened; there is at least one store.
     build::check_files(config, around.machine.ranks.as_ref(), 1)?;
+    let saves = config.checkpoint.dir.is_some();
     let report = match &around.machine.ranks {
         Some(ranks) if ranks.processes.is_some() => ranks::run_process(config, around, ranks),
         Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    let report = report.map_err(|error| reading::name_columns(told(error, config), config))?;
+    let report = report.map_err(|error| reading::name_columns(told(error, saves), config))?;
     report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
     Ok(report)
 }
 
-/// Adds to a device's failure whether checkpoints remain.
-fn told(error: Error, config: &Config) -> Error {
+/// Adds to a device's failure whether the run `saves` checkpoints, which then remain.
+fn told(error: Error, saves: bool) -> Error {
     match error {
-        Error::Engine(EngineError::Device(source)) => {
-            Error::Device { source, saves: config.checkpoint.dir.is_some() }
-        }
+        Error::Engine(EngineError::Device(source)) => Error::Device { source, saves },
         other => other,
     }
 }
@@ -136,14 +136,14 @@ fn stopped(error: Error, stop: &StopRequest) -> Error {
 }
 
 fn run(config: &Config, around: &Surroundings) -> Result<Report> {
-    config.check().map_err(Error::Config)?;
+    let plan = &RunPlan::of(config)?;
     let begin = around.machine.clock.seconds();
     // Before the first step, any rank may stop alone: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
-    let begun = get_ready(config, around, stop).map_err(|error| stopped(error, stop))?;
+    let begun = get_ready(plan, around, stop).map_err(|error| stopped(error, stop))?;
     let Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled } = begun;
     let initial = config.checkpoint.initial && from.is_none();
-    let report = finish(config, around, built, (reads, saver, initial), begin);
+    let report = finish(plan, around, built, (reads, saver, initial), begin);
     let rows_from = from.as_ref().map(|from| &*from.path);
     let mut report = report.map_err(|error| error.naming(&unscaled).of_rows_from(rows_from))?;
     let from = from.as_ref().map(|from| from.step);
@@ -185,19 +185,20 @@ struct BegunWith {
 }
 
 /// Does everything that precedes the first step.
-fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Result<Ready> {
-    let sources = sources(config, stop)?;
+fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> Result<Ready> {
+    let config = plan.config;
+    let sources = sources(plan, stop)?;
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
-    let sources = share(config, sources, fabric, stop)?;
+    let sources = share(plan, sources, fabric, stop)?;
     sources.check_read_once()?;
     if check_evaluation(config, &sources, stop)? == Some(0) {
-        nothing_chosen(config)?;
+        nothing_chosen(&config.data)?;
         (around.on_note)("the evaluation part has no example: nothing will be evaluated");
     }
-    agree(config, around, &sources)?;
+    agree(plan, around, &sources)?;
     // Precedes setting checkpoints aside: an impossible cache must leave everything unchanged.
     let begun = sources.begin_cache()?;
-    let start = checkpoints::start(config, around, &sources)?;
+    let start = checkpoints::start(plan, around, &sources)?;
     start.from.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
     let place = start.position.read_from();
     let notes = sources.notes.iter().cloned();
@@ -213,7 +214,7 @@ fn get_ready(config: &Config, around: &Surroundings, stop: &StopRequest) -> Resu
         Some(from) if start.resumes => Beginning::Resumed(from),
         Some(from) => Beginning::Warm(from),
     };
-    let built = build(config, around, &sources, begin_with)?;
+    let built = build(plan, around, &sources, begin_with)?;
     let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
     let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
@@ -251,7 +252,8 @@ fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String>
 /// # Errors
 /// Invalid settings, or unreadable data.
 pub fn plan(config: &Config, expected: &Expected<'_>) -> Result<Capacity> {
-    planned(config, expected).map(|(capacity, ..)| capacity)
+    let plan = checked(config)?;
+    planned(&plan, expected).map(|(capacity, ..)| capacity)
 }
 
 /// Returns the capacity plan and a forecast of several ranks' traffic and speed, as far as `known`
@@ -264,23 +266,30 @@ pub fn forecast(
     expected: &Expected<'_>,
     known: &Known,
 ) -> Result<(Capacity, Forecast)> {
-    let (capacity, sources, model) = planned(config, expected)?;
-    let forecast = Forecast::of(config, &sources, &model, known)?;
+    let plan = checked(config)?;
+    let (capacity, sources, model) = planned(&plan, expected)?;
+    let forecast = Forecast::of(&plan, &sources, &model, known)?;
     Ok((capacity, forecast))
 }
 
-fn planned(config: &Config, expected: &Expected<'_>) -> Result<(Capacity, Sources, Model)> {
+/// Resolves the settings of a run that may have several ranks.
+fn checked(config: &Config) -> Result<RunPlan<'_>> {
     let checked = config.check().and_then(|()| config.check_ranks(ranks::COUNT));
     checked.map_err(Error::Config)?;
-    let sources = sources(config, &StopRequest::new())?;
+    RunPlan::of(config)
+}
+
+fn planned(plan: &RunPlan<'_>, expected: &Expected<'_>) -> Result<(Capacity, Sources, Model)> {
+    let config = plan.config;
+    let sources = sources(plan, &StopRequest::new())?;
     sources.check_streams(config.data.streams)?;
     let model = build::model(config, &sources)?;
     let notes = RefCell::new(Vec::new());
     let note = |note| notes.borrow_mut().push(note);
-    let offer = build::offer(config, &Machine::default(), &note)?;
+    let offer = build::offer(plan, &Machine::default(), &note)?;
     let begin = expected.from.map_or(Beginning::Anew, Beginning::Warm);
     let start = StartWith { begin, has_rows: false, rows: expected.rows };
-    let mut capacity = capacity(config, &sources, &model, start, (None, offer))?;
+    let mut capacity = capacity(plan, &sources, &model, start, (None, offer))?;
     capacity.notes.splice(0..0, notes.take());
     if capacity.devices.is_some() {
         capacity.notes.extend(warm_up::ahead(config, &sources));
@@ -320,7 +329,7 @@ struct Reads {
 }
 
 fn finish(
-    config: &Config,
+    plan: &RunPlan<'_>,
     around: &Surroundings,
     built: Built,
     (reads, saver, initial): (Reads, Option<Saver>, bool),
@@ -343,7 +352,7 @@ fn finish(
         groups: groups.clone(),
         planners,
         mode,
-        times: times(config, around, (saver.is_some(), initial)),
+        times: times(plan.config.checkpoint.minutes, around, saver.is_some(), initial),
         saver,
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
@@ -352,7 +361,7 @@ fn finish(
     };
     let clock = &around.machine.clock;
     let before = clock.process_seconds();
-    let outcome = pipeline::run(config, parts, &*around.machine.driver, &rhythm);
+    let outcome = pipeline::run(plan, parts, &*around.machine.driver, &rhythm);
     // A user will want to inspect a store that failed.
     if outcome.as_ref().err().is_none_or(Error::is_of_store) {
         place.keep();
@@ -367,11 +376,11 @@ fn finish(
     let stopped = around.stop.is_made();
     let digest = digest(around, &groups, &outcome.planners)?;
     let digest_seconds = if around.digest { clock.seconds() - ended } else { 0.0 };
-    let precision = config.model.precision;
+    let precision = plan.config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision)?;
-    if let Some(layout) = config.layout().map_err(Error::Config)? {
-        report.cut_lists = counters.cut_lists().of(&layout);
+    if let Some(layout) = &plan.layout {
+        report.cut_lists = counters.cut_lists().of(layout);
     }
     report.tiers.disk.set_aside = place.aside();
     report.processor = Processor::of(seconds);
@@ -384,9 +393,9 @@ fn finish(
     Ok(report)
 }
 
-/// Returns when to write checkpoints, if the run `saves` any.
-fn times(config: &Config, around: &Surroundings, (saves, initial): (bool, bool)) -> Times {
-    let seconds = config.checkpoint.minutes * 60.0;
+/// Returns when to write checkpoints, if the run `saves` any: every `minutes`, if there are any.
+fn times(minutes: f64, around: &Surroundings, saves: bool, initial: bool) -> Times {
+    let seconds = minutes * 60.0;
     let seconds = (seconds > 0.0).then_some(seconds);
     let shared = around.machine.ranks.is_some();
     Times { saves, seconds, initial, shared, stop: around.stop.clone() }

@@ -9,11 +9,12 @@ use stepwell_data::{
 use stepwell_engine::process_limits::{self, Wants};
 use stepwell_engine::{Blocks, Purpose};
 use stepwell_fabric::Fabric;
-use stepwell_settings::Config;
+use stepwell_settings::{Config, DataConfig};
 
 use crate::batch::RunPosition;
 use crate::capacity::BLOCK_BYTES;
 use crate::features::Features;
+use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
 /// Purposes of the passes.
@@ -36,14 +37,15 @@ pub(crate) fn schema(config: &Config) -> Result<Schema> {
     Ok(layout.map_or(Schema::CRITEO, |layout| layout.schema()))
 }
 
-/// The data that `config` names.
-pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
+/// The data that the settings name.
+pub(super) fn sources(plan: &RunPlan<'_>, stop: &StopRequest) -> Result<Sources> {
+    let config = plan.config;
     let data = config.data.clone();
     let taken = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
     let taken = taken.into_iter().filter_map(|(key, place)| Some((key, place.clone()?)));
     let options = SourceOptions {
-        schema: schema(config)?,
-        layout: config.layout().map_err(Error::Config)?,
+        schema: plan.schema(),
+        layout: plan.layout.clone(),
         paths: data.paths,
         stream: synth_options(config),
         eval_paths: data.eval_paths,
@@ -53,40 +55,40 @@ pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
         skip_max: data.skip_max,
         cache: data.cache,
         taken: taken.collect(),
-        threads: threads(config),
+        threads: threads(config.threads),
     };
     Ok(Sources::find(options, stop)?)
 }
 
-/// Divides `sources` into the streams that `config` sets: all of it, or the blocks of each
+/// Divides `sources` into the streams that the settings ask for: all of it, or the blocks of each
 /// mini-batch that belong to the rank of `fabric`.
 pub(super) fn share(
-    config: &Config,
+    plan: &RunPlan<'_>,
     sources: Sources,
     fabric: Option<&Fabric>,
     stop: &StopRequest,
 ) -> Result<Sources> {
-    let (blocks, streams) = (config.train.blocks, config.data.streams);
-    let servers = config.servers();
+    let (batching, streams) = (plan.batching, plan.config.data.streams);
+    let servers = plan.config.servers();
     let RankOf { rank, ranks } = fabric.map_or(RankOf::ALONE, Fabric::place);
     if ranks == 1 && streams == 1 {
         return Ok(sources);
     }
     let own = move |examples| {
-        Blocks::new(examples, blocks).beside_servers(servers).of_rank(rank, ranks).place()
+        Blocks::new(examples, batching.blocks).beside_servers(servers).of_rank(rank, ranks).place()
     };
     let part = PartOf::new(own);
     let sources = if rank == 0 { sources } else { sources.without_making() };
-    let sharing = Sharing { mini_batch: config.data.mini_batch, part, streams };
+    let sharing = Sharing { mini_batch: batching.mini_batch, part, streams };
     Ok(sources.shared(sharing, stop)?)
 }
 
-/// Number of threads that read the evaluation data before the plan is made: one if there is no room
-/// for more, which the plan then reports. The system kills a process that starts a thread without
-/// room for its signal stack.
-fn threads(config: &Config) -> usize {
-    let wants = Wants { bytes: 0, mapped: 0, threads: config.threads as u64, processes: 1 };
-    if process_limits::lacks(&wants).is_some() { 1 } else { config.threads }
+/// Number of threads that read the evaluation data before the plan is made: `wanted`, or one if
+/// there is no room for more, which the plan then reports. The system kills a process that starts a
+/// thread without room for its signal stack.
+fn threads(wanted: usize) -> usize {
+    let wants = Wants { bytes: 0, mapped: 0, threads: wanted as u64, processes: 1 };
+    if process_limits::lacks(&wants).is_some() { 1 } else { wanted }
 }
 
 /// Reads everything that an evaluation of this run will read, and counts its examples; `None` if
@@ -139,8 +141,7 @@ pub(super) fn name_columns(error: Error, config: &Config) -> Error {
 }
 
 /// Refuses values of the evaluation column that no record has.
-pub(super) fn nothing_chosen(config: &Config) -> Result<()> {
-    let data = &config.data;
+pub(super) fn nothing_chosen(data: &DataConfig) -> Result<()> {
     let Some(column) = data.eval_column.as_ref().filter(|_| data.eval_paths.is_empty()) else {
         return Ok(());
     };

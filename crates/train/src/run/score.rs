@@ -9,6 +9,7 @@ use super::{Reads, Surroundings, checkpoints, finish, last_step, stopped, told};
 use crate::batch::RunPosition;
 use crate::pipeline::Passes;
 use crate::report::Report;
+use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
 /// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
@@ -19,15 +20,16 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     // One rank scores, however many trained.
     let ranks = RanksConfig { count: 1, ..config.ranks };
     let config = Config { ranks, ..config.clone() };
-    score(&config, around, checkpoint).map_err(|error| told(error, &config))
+    let saves = config.checkpoint.dir.is_some();
+    score(&config, around, checkpoint).map_err(|error| told(error, saves))
 }
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
-    config.check().map_err(Error::Config)?;
+    let plan = &RunPlan::of(config)?;
     let begin = around.machine.clock.seconds();
-    let ready = get_ready_to_score(config, around, checkpoint);
+    let ready = get_ready_to_score(plan, around, checkpoint);
     let (built, reads) = ready.map_err(|error| stopped(error, &around.stop))?;
-    let report = finish(config, around, built, (reads, None, false), begin);
+    let report = finish(plan, around, built, (reads, None, false), begin);
     let report = report.map_err(|error| error.of_rows_from(Some(&checkpoint.path)))?;
     if report.interrupted {
         // A part of the data has no figures.
@@ -42,18 +44,18 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
 
 /// Does everything that precedes the first scored mini-batch.
 fn get_ready_to_score(
-    config: &Config,
+    plan: &RunPlan<'_>,
     around: &Surroundings,
     checkpoint: &Checkpoint,
 ) -> Result<(Built, Reads)> {
-    let sources = sources(config, &around.stop)?;
+    let sources = sources(plan, &around.stop)?;
     sources.notes.iter().for_each(|note| (around.on_note)(note));
     sources.warnings.iter().for_each(|warning| (around.on_warning)(warning));
     let pass = sources.evaluation(Purpose::Evaluate, 0);
     let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
     checkpoints::accept_rows(checkpoint, around)?;
-    last_step::check_counts(config, checkpoint)?;
-    let built = build(config, around, &sources, Beginning::Scored(checkpoint))?;
+    last_step::check_counts(plan.config, checkpoint)?;
+    let built = build(plan, around, &sources, Beginning::Scored(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let start = RunPosition::default();
     Ok((built, Reads { passes, start, cache: None, only_scores: true }))

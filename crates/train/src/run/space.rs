@@ -10,16 +10,17 @@ use std::path::{Path, PathBuf};
 use stepwell_base::ByteCount;
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, GroupPlan, Rows};
-use stepwell_settings::{BestKind, Config};
+use stepwell_settings::BestKind;
 use stepwell_ssd::{Manifest, StoreSpace};
 
 use crate::capacity::Capacity;
 use crate::machine::{DiskRoom, Places};
+use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
 /// A run about to begin.
 pub(super) struct Start<'a> {
-    pub(super) config: &'a Config,
+    pub(super) plan: &'a RunPlan<'a>,
     pub(super) capacity: &'a Capacity,
     pub(super) places: &'a dyn Places,
     /// The checkpoint whose stores it begins with, unchanged.
@@ -73,11 +74,11 @@ impl Start<'_> {
 
     /// Needs of the stores.
     fn rows_needs(&self, there: RowsThere) -> Option<Needs> {
-        let directory = self.config.tiers.ssd.clone().unwrap_or_else(std::env::temp_dir);
+        let directory = self.plan.config.tiers.ssd.clone().unwrap_or_else(std::env::temp_dir);
         let room = self.places.room(&directory)?;
         let is_linked = self.from.is_none_or(|from| self.is_in(&from.path, room));
         // With several ranks, each clears its place and copies its part later.
-        let alone = self.config.ranks.count == 1;
+        let alone = self.plan.config.ranks.count == 1;
         let copied = if is_linked || !alone { 0 } else { there.bytes };
         let segments = match self.saves {
             true => self.capacity.tiers.groups.iter().map(|group| group.store.segment_bytes).sum(),
@@ -98,12 +99,12 @@ impl Start<'_> {
 
     /// Needs of checkpoints; `rows` is the room where the stores are.
     fn checkpoint_needs(&self, rows: Option<DiskRoom>, there: RowsThere) -> Option<Needs> {
-        let directory = self.config.checkpoint.dir.clone().filter(|_| self.saves)?;
+        let directory = self.plan.config.checkpoint.dir.clone().filter(|_| self.saves)?;
         let room = self.places.room(&directory)?;
         let is_linked = rows.is_none_or(|rows| rows.file_system == room.file_system);
         let dense = self.capacity.dense_bytes;
-        let kept = self.config.checkpoint.keep as u64;
-        let beside = 1 + u64::from(self.config.checkpoint.best != BestKind::None);
+        let kept = self.plan.config.checkpoint.keep as u64;
+        let beside = 1 + u64::from(self.plan.config.checkpoint.best != BestKind::None);
         let count = kept.saturating_add(beside);
         let each = if is_linked { 0 } else { self.space_of(there).after_commit };
         Some(Needs {
@@ -172,6 +173,7 @@ fn rows_of(checkpoint: &Checkpoint) -> RowsThere {
 #[cfg(test)]
 mod tests {
     use stepwell_engine::Placement;
+    use stepwell_settings::Config;
 
     use super::super::plan;
     use super::*;
@@ -208,7 +210,8 @@ mod tests {
         config.tiers.ssd = Some("/rows".into());
         let capacity = plan(&config, &Expected::default()).unwrap();
         let places = &Given(file_systems.to_vec());
-        Start { config: &config, capacity: &capacity, places, from: None, saves, ranks: 1 }.check()
+        let plan = &RunPlan::of(&config)?;
+        Start { plan, capacity: &capacity, places, from: None, saves, ranks: 1 }.check()
     }
 
     #[test]

@@ -2,28 +2,30 @@
 
 use stepwell_base::huge::HugeSlice;
 use stepwell_device::Choice;
-use stepwell_engine::{Blocks, EmbeddingBags, PoolShape};
-use stepwell_settings::{Config, DensePlace};
+use stepwell_engine::{EmbeddingBags, PoolShape};
+use stepwell_settings::DensePlace;
 
 use super::TrainedModel;
 use crate::dense::{DeviceDense, LANES};
 use crate::models::Model;
+use crate::run_plan::{Batching, RunPlan};
 
 impl TrainedModel {
     /// How rows of `model` may be pooled on `devices` devices.
     pub(crate) fn pool_shape<'a>(
         model: &'a Model,
-        config: &Config,
+        plan: &RunPlan<'_>,
         devices: usize,
     ) -> Option<PoolShape<'a>> {
-        let is_there = config.train.dense == DensePlace::Device;
-        is_there.then(|| DeviceDense::pool_shape(model, config, devices)).flatten()
+        let is_there = plan.config.train.dense == DensePlace::Device;
+        is_there.then(|| DeviceDense::pool_shape(model, plan, devices)).flatten()
     }
 
     /// The most bytes of a model in training.
-    pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
-        let (mini_batch, blocks) = (config.data.mini_batch, config.train.blocks);
-        let rows = Blocks::new(mini_batch, blocks).largest();
+    pub(crate) fn bytes_max(model: &Model, plan: &RunPlan<'_>) -> u64 {
+        let RunPlan { config, batching, .. } = plan;
+        let Batching { mini_batch, blocks, .. } = *batching;
+        let rows = batching.full_mini_batch().largest();
         let own_blocks = blocks.div_ceil(config.ranks.count - config.servers());
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();

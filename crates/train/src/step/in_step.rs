@@ -23,7 +23,6 @@ use stepwell_base::stage::Progress;
 use stepwell_engine::{Borrowed, Group, Purpose};
 use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
-use stepwell_settings::Config;
 
 use super::block_results::{Scored, lanes_of, row_sums, sum_lanes};
 use super::early::Early;
@@ -34,6 +33,7 @@ use crate::batch::MiniBatch;
 use crate::dense::Processor;
 use crate::exchange::Exchange;
 use crate::machine::{Late, Ranks};
+use crate::run_plan::RunPlan;
 use crate::{Error, Result, talk};
 
 /// A model whose ranks take each step together.
@@ -68,21 +68,21 @@ impl InStep {
     /// # Errors
     /// If the system lacks memory for their rows.
     pub(crate) fn new(
-        config: &Config,
+        plan: &RunPlan<'_>,
         mut model: TrainedModel,
         ranks: &Ranks,
         delay: Option<Late>,
     ) -> Result<Self> {
-        let own = OwnBlocks::new(config, &model, ranks, delay, DenseSums::ByLanes)?;
+        let own = OwnBlocks::new(plan, &model, ranks, delay, DenseSums::ByLanes)?;
         let tables = model.embeddings.tables();
-        let borrowed = Exchange::borrowed_rows(config, model.model());
+        let borrowed = Exchange::borrowed_rows(plan, model.model());
         let borrowed = borrowed.map(|rows| Borrowed::new(tables, &rows)).transpose();
         let borrowed = borrowed.map_err(Error::no_memory_of_ranks)?;
         if borrowed.is_some() {
             model.embeddings.lend();
         }
-        model.share(ranks.fabric.size() - config.servers());
-        let takes_time = config.in_step() && own.fabric.takes_time();
+        model.share(ranks.fabric.size() - plan.config.servers());
+        let takes_time = plan.config.in_step() && own.fabric.takes_time();
         Ok(Self {
             sends_early: takes_time && model.embeddings.sends_early(),
             model,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use rayon::ThreadPool;
 use stepwell_fabric::Message;
-use stepwell_settings::Config;
 
 use super::block_results::in_pieces;
 use super::own_blocks::{Arrived, DenseSums, OwnBlocks};
@@ -12,6 +11,7 @@ use super::trained::TrainedModel;
 use crate::Result;
 use crate::batch::MiniBatch;
 use crate::machine::{Late, Ranks};
+use crate::run_plan::RunPlan;
 
 /// A mini-batch to compute.
 pub(crate) struct Job {
@@ -47,15 +47,15 @@ impl Learner {
     /// # Errors
     /// If the system lacks memory for it.
     pub(crate) fn new(
-        config: &Config,
+        plan: &RunPlan<'_>,
         model: &TrainedModel,
         ranks: &Ranks,
         delay: Option<Late>,
         pool: Arc<ThreadPool>,
     ) -> Result<Self> {
-        let own = OwnBlocks::new(config, model, ranks, delay, DenseSums::ByProtocol)?;
-        let mut model = model.beside(config, pool)?;
-        model.share(ranks.fabric.size() - config.servers());
+        let own = OwnBlocks::new(plan, model, ranks, delay, DenseSums::ByProtocol)?;
+        let mut model = model.beside(plan, pool)?;
+        model.share(ranks.fabric.size() - plan.config.servers());
         Ok(Self { model, own })
     }
 

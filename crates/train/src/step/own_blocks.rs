@@ -4,13 +4,13 @@ use stepwell_base::owner::RankOf;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Borrowed, Guests, Part, Purpose};
 use stepwell_fabric::{Fabric, Message};
-use stepwell_settings::Config;
 
 use super::block_results::{BlockResults, NextStep, lanes_of, put_dense};
 use super::trained::{RowLaps, TrainedModel};
 use crate::batch::{MiniBatch, Shared};
 use crate::exchange::blocks_of_all;
 use crate::machine::{Late, Ranks};
+use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
 /// Computes a rank's own blocks.
@@ -52,14 +52,14 @@ impl OwnBlocks {
     /// # Errors
     /// If the system lacks memory for other ranks' rows.
     pub(super) fn new(
-        config: &Config,
+        plan: &RunPlan<'_>,
         model: &TrainedModel,
         ranks: &Ranks,
         delay: Option<Late>,
         dense_sums: DenseSums,
     ) -> Result<Self> {
         let Ranks { fabric, stop, .. } = ranks;
-        let own = blocks_of_all(config).of_rank(fabric.rank(), fabric.size());
+        let own = blocks_of_all(plan).of_rank(fabric.rank(), fabric.size());
         let examples = own.examples_max();
         let ids = model.model.features().ids_by_table();
         let rows: Vec<usize> = ids.into_iter().map(|ids| ids as usize * examples).collect();

@@ -17,7 +17,7 @@ use crate::batch::{Examples, MiniBatch};
 use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, Outputs, Processor, Work};
 use crate::models::Model;
 use crate::profile::{Kernel, Profile};
-use stepwell_settings::Config;
+use crate::run_plan::RunPlan;
 
 /// A model, with the executor, threads and buffers of its steps.
 pub(crate) struct TrainedModel {
@@ -63,13 +63,13 @@ impl TrainedModel {
     /// If an optimizer's settings are invalid.
     pub(crate) fn new(
         model: Model,
-        config: &Config,
+        plan: &RunPlan<'_>,
         pool: Arc<ThreadPool>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let profile = Arc::new(Profile::new(clock, model.graph()));
         let sketch_bytes = model.sketch_bytes().to_vec();
-        Self::with(Arc::new(model), profile, config, pool, sketch_bytes)
+        Self::with(Arc::new(model), profile, plan, pool, sketch_bytes)
     }
 
     /// The same model with its own dense parameters and buffers, at step 0, computed by `pool`. It
@@ -77,24 +77,24 @@ impl TrainedModel {
     ///
     /// # Errors
     /// If an optimizer's settings are invalid.
-    pub(super) fn beside(&self, config: &Config, pool: Arc<ThreadPool>) -> Result<Self> {
+    pub(super) fn beside(&self, plan: &RunPlan<'_>, pool: Arc<ThreadPool>) -> Result<Self> {
         let (model, profile) = (Arc::clone(&self.model), Arc::clone(&self.profile));
-        Self::with(model, profile, config, pool, Vec::new())
+        Self::with(model, profile, plan, pool, Vec::new())
     }
 
     /// The model at step 0, measured by `profile`, with the given sketch bytes for each table.
     fn with(
         model: Arc<Model>,
         profile: Arc<Profile>,
-        config: &Config,
+        plan: &RunPlan<'_>,
         pool: Arc<ThreadPool>,
         sketch_bytes: Vec<u64>,
     ) -> Result<Self> {
-        let dense = Box::new(HostDense::new(&model, config)?);
+        let dense = Box::new(HostDense::new(&model, plan)?);
         let shape = Shape {
-            blocks: config.train.blocks,
-            staleness: config.pipeline.staleness,
-            weighs_occurrences: config.tiers.policy.weighs_occurrences(),
+            blocks: plan.batching.blocks,
+            staleness: plan.batching.staleness,
+            weighs_occurrences: plan.config.tiers.policy.weighs_occurrences(),
             sketch_bytes,
         };
         let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
@@ -102,7 +102,7 @@ impl TrainedModel {
             logits: Vec::new(),
             d_first_order: Vec::new(),
             clicks: Vec::new(),
-            d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
+            d_x: HugeSlice::rounded_up(plan.batching.mini_batch * model.embedding().count),
         };
         Ok(Self {
             embeddings: EmbeddingBags::new(tables, columns, shape),
@@ -115,13 +115,13 @@ impl TrainedModel {
         })
     }
 
-    /// Moves the dense part to `devices`, as `config` says, from its current state.
+    /// Moves the dense part to `devices`, from its current state.
     ///
     /// # Errors
     /// If a device cannot multiply, or lacks room.
-    pub(crate) fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
+    pub(crate) fn compute_on(&mut self, devices: &[Device], plan: &RunPlan<'_>) -> Result<()> {
         let dense = self.dense.sections()?.to_dense();
-        let dense = DeviceDense::new(&self.model, config, devices, &dense)?;
+        let dense = DeviceDense::new(&self.model, plan, devices, &dense)?;
         self.embeddings.pool_on_devices(dense.pooled_at());
         self.dense = Box::new(dense);
         Ok(())
@@ -129,8 +129,8 @@ impl TrainedModel {
 
     /// Moves the dense part back to the processor.
     #[cfg(test)]
-    pub(crate) fn compute_here(&mut self, config: &Config) -> Result<()> {
-        let mut host = HostDense::new(&self.model, config)?;
+    pub(crate) fn compute_here(&mut self, plan: &RunPlan<'_>) -> Result<()> {
+        let mut host = HostDense::new(&self.model, plan)?;
         host.load(&self.dense.sections()?.to_dense()).map_err(crate::Error::Config)?;
         self.embeddings.pool_on_devices(Vec::new());
         self.dense = Box::new(host);

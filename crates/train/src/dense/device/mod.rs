@@ -42,7 +42,6 @@ use stepwell_device::Device;
 use stepwell_engine::{Blocks, Dense, DenseView, PoolShape, PooledAt};
 use stepwell_nn::{LossSums, tree_sum_of_subtrees};
 use stepwell_optim::DenseOptimizer;
-use stepwell_settings::Config;
 
 pub use self::products::HostProducts;
 use self::replica::Replica;
@@ -50,6 +49,7 @@ use self::sizes::Sizes;
 use super::sections::{Sections, moved, sections};
 use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces};
 use crate::models::{Model, rule};
+use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
 /// Parameters, state and gradients on devices.
@@ -67,7 +67,7 @@ impl DeviceDense {
     /// another model.
     pub(crate) fn new(
         model: &Model,
-        config: &Config,
+        plan: &RunPlan<'_>,
         devices: &[Device],
         dense: &Dense,
     ) -> Result<Self> {
@@ -83,7 +83,7 @@ impl DeviceDense {
         for device in devices {
             device.multiplies().map_err(|error| refused(error.to_string()))?;
         }
-        let sizes = Sizes::new(model, config, devices.len());
+        let sizes = Sizes::new(model, plan, devices.len());
         if u32::try_from(sizes.parameters.max(sizes.rows())).is_err() {
             let (count, rows) = (sizes.parameters, sizes.rows());
             return Err(refused(format!(
@@ -92,7 +92,7 @@ impl DeviceDense {
                 u32::MAX
             )));
         }
-        let optimizer = DenseOptimizer::new(rule(&config.optim.dense))
+        let optimizer = DenseOptimizer::new(rule(&plan.config.optim.dense))
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
         let losses: Vec<_> = model.labels().iter().map(|label| label.loss).collect();
         let replicas = devices.iter().take(sizes.devices);
@@ -103,8 +103,8 @@ impl DeviceDense {
     }
 
     /// The most bytes of each of `devices` devices, and of pinned host memory for each.
-    pub(crate) fn bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
-        Sizes::new(model, config, devices).bytes()
+    pub(crate) fn bytes_max(model: &Model, plan: &RunPlan<'_>, devices: usize) -> (u64, u64) {
+        Sizes::new(model, plan, devices).bytes()
     }
 
     /// Loads a dense part; returns the step count, or what does not fit.
@@ -138,18 +138,18 @@ impl DeviceDense {
     /// model cannot read them as they are pooled there.
     pub(crate) fn pool_shape<'a>(
         model: &'a Model,
-        config: &Config,
+        plan: &RunPlan<'_>,
         devices: usize,
     ) -> Option<PoolShape<'a>> {
-        let Sizes { devices, slots, slot_rows, .. } = Sizes::new(model, config, devices);
+        let Sizes { devices, slots, slot_rows, .. } = Sizes::new(model, plan, devices);
         let shape = PoolShape {
             columns: model.embedding(),
-            blocks: config.train.blocks,
+            blocks: plan.batching.blocks,
             devices,
             slots,
             slot_rows,
         };
-        let reads_as_they_are = config.ranks.count == 1 && config.pipeline.staleness == 0;
+        let reads_as_they_are = plan.config.ranks.count == 1 && plan.batching.staleness == 0;
         reads_as_they_are.then_some(shape)
     }
 

@@ -3,9 +3,9 @@
 use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, Operation};
-use stepwell_settings::Config;
 
 use crate::models::{Model, rule};
+use crate::run_plan::RunPlan;
 
 /// The rows of a slot, and the lanes of a block's gradient, are multiples of this. So every slot
 /// has everything at multiples of 256 bytes: a library that chooses its algorithm by the operands'
@@ -41,12 +41,13 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// Sizes for `devices` devices, or fewer if there are fewer blocks.
-    pub(super) fn new(model: &Model, config: &Config, devices: usize) -> Self {
+    pub(super) fn new(model: &Model, plan: &RunPlan<'_>, devices: usize) -> Self {
+        let RunPlan { config, batching, .. } = plan;
         let (graph, plan) = (model.graph(), model.graph().plan());
-        let (all, ranks) = (config.train.blocks, config.ranks.count);
+        let (all, ranks) = (batching.blocks, config.ranks.count);
         let own = all.div_ceil(ranks);
         let devices = devices.clamp(1, own);
-        let rows = Blocks::new(config.data.mini_batch, all).largest();
+        let rows = batching.full_mini_batch().largest();
         let subtrees = |rank: usize, device: usize| {
             let own = Blocks::new(0, all).of_rank(rank, ranks);
             own.part(device, devices).subtrees().count()

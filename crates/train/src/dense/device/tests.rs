@@ -14,11 +14,13 @@ use stepwell_nn::{
 };
 use stepwell_settings::{ColumnConfig, ColumnType, Config, ModelKind, OptimizerKind};
 
-use super::HostProducts;
 use super::passes::refusal;
+use super::{DeviceDense, HostProducts};
+use crate::Result;
 use crate::batch::Examples;
 use crate::models::Model;
 use crate::run::schema;
+use crate::run_plan::RunPlan;
 use crate::steps::Steps;
 
 const FIELDS: usize = 5;
@@ -110,14 +112,22 @@ fn bits(dense: &Dense) -> Vec<(String, Vec<u32>)> {
 
 /// Devices that multiply as the processor does, with no more memory than planned.
 fn machine(config: &Config, count: usize, settings: Settings) -> Machine {
-    let (memory_bytes, pinned_bytes) = steps(config).device_bytes_max(config, count);
+    let plan = RunPlan::of(config).unwrap();
+    let mut steps = steps(config);
+    let model = steps.model().model();
+    let (memory_bytes, pinned_bytes) = DeviceDense::bytes_max(model, &plan, count);
     let products = Arc::new(HostProducts::default());
     Machine::new(Settings { devices: count, memory_bytes, pinned_bytes, products, ..settings })
 }
 
+/// Moves the dense part to `devices`.
+fn compute_on(steps: &mut Steps, devices: &[Device], config: &Config) -> Result<()> {
+    steps.model().compute_on(devices, &RunPlan::of(config)?)
+}
+
 fn on_devices(config: &Config, devices: &[Device]) -> Seen {
     let mut steps = steps(config);
-    steps.compute_on(devices, config).unwrap();
+    compute_on(&mut steps, devices, config).unwrap();
     train(&mut steps, config, &SIZES)
 }
 
@@ -207,21 +217,22 @@ fn a_device_with_products_of_its_own_is_near_and_the_same_on_any_number() {
 #[test]
 fn a_model_goes_on_anywhere() {
     let config = job(ModelKind::DeepFm, &[Loss::LogLoss], false);
+    let plan = RunPlan::of(&config).unwrap();
     let (mut host, mut moving) = (steps(&config), steps(&config));
     let of_two = machine(&config, 2, Settings::default());
     let of_one = machine(&config, 1, Settings::default());
     let expected = [0, 1, 2, 3].map(|_| train(&mut host, &config, &SIZES));
     assert_eq!(train(&mut moving, &config, &SIZES), expected[0]);
     // From the processor to devices, unchanged.
-    moving.compute_on(of_two.devices(), &config).unwrap();
+    compute_on(&mut moving, of_two.devices(), &config).unwrap();
     assert_eq!(train(&mut moving, &config, &SIZES), expected[1]);
     // Through a checkpoint's sections: to other devices, and back to the processor.
     for (devices, expected) in [(Some(of_one.devices()), &expected[2]), (None, &expected[3])] {
         let dense = dense(&mut moving);
         let model = moving.model();
         match devices {
-            Some(devices) => model.compute_on(devices, &config).unwrap(),
-            None => model.compute_here(&config).unwrap(),
+            Some(devices) => model.compute_on(devices, &plan).unwrap(),
+            None => model.compute_here(&plan).unwrap(),
         }
         assert!(model.is_finite().unwrap());
         assert_eq!(bits(&model.dense().unwrap().to_dense()), bits(&dense));
@@ -233,13 +244,13 @@ fn a_model_goes_on_anywhere() {
 fn what_does_not_fit_is_refused() {
     let config = job(ModelKind::DeepFm, &[Loss::LogLoss], false);
     let mut steps = steps(&config);
-    let error = steps.compute_on(&[], &config).unwrap_err().to_string();
+    let error = compute_on(&mut steps, &[], &config).unwrap_err().to_string();
     assert!(error.contains("train.dense = device: there is no device"), "{error}");
     let few = Machine::new(Settings { memory_bytes: 1 << 10, ..Settings::default() });
-    let error = steps.compute_on(few.devices(), &config).unwrap_err().to_string();
+    let error = compute_on(&mut steps, few.devices(), &config).unwrap_err().to_string();
     assert!(error.contains("emulated:0: no room for"), "{error}");
     let machine = machine(&config, 1, Settings::default());
-    steps.compute_on(machine.devices(), &config).unwrap();
+    compute_on(&mut steps, machine.devices(), &config).unwrap();
     let error =
         steps.model().load(&Dense::default(), stepwell_base::owner::RankOf::ALONE).unwrap_err();
     assert_eq!(error, "has no dense 'parameters'");
@@ -265,7 +276,7 @@ fn a_device_that_is_lost_ends_the_run() {
     let config = job(ModelKind::DeepFm, &[Loss::LogLoss], false);
     let (mut steps, mut random) = (steps(&config), Stream::named(1, b"lost"));
     let machine = machine(&config, 2, Settings::default());
-    steps.compute_on(machine.devices(), &config).unwrap();
+    compute_on(&mut steps, machine.devices(), &config).unwrap();
     let (bags, first) = examples(&config, MINI_BATCH, &mut random);
     steps.train(&bags, first).unwrap();
     machine.lose(1);
@@ -283,7 +294,7 @@ fn a_kernel_that_fails_ends_the_run() {
         for devices in [1, 2] {
             let (mut steps, mut random) = (steps(&config), Stream::named(1, b"fails"));
             let machine = machine(&config, devices, Settings::default());
-            steps.compute_on(machine.devices(), &config).unwrap();
+            compute_on(&mut steps, machine.devices(), &config).unwrap();
             machine.fail_launch(devices - 1, kernel, 5);
             let mut train = || {
                 let (bags, examples) = examples(&config, MINI_BATCH, &mut random);

@@ -8,10 +8,9 @@ use std::borrow::Cow;
 
 use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
-use stepwell_engine::{Blocks, Dense, DenseView, Workspaces};
+use stepwell_engine::{Dense, DenseView, Workspaces};
 use stepwell_nn::{Graph, LossSums};
 use stepwell_optim::{DenseOptimizer, DenseState};
-use stepwell_settings::Config;
 
 use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
@@ -19,6 +18,7 @@ use self::update::{DenseUpdate, Gradient};
 use super::sections::{Sections, sections};
 use super::{DenseExecutor, Outputs, Pieces, Processor, Summed, Work};
 use crate::models::{Model, rule};
+use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
 /// Parameters, state and gradients in memory.
@@ -41,7 +41,8 @@ impl HostDense {
     ///
     /// # Errors
     /// If the optimizer's settings are invalid, or the graph has state.
-    pub(crate) fn new(model: &Model, config: &Config) -> Result<Self> {
+    pub(crate) fn new(model: &Model, plan: &RunPlan<'_>) -> Result<Self> {
+        let RunPlan { config, batching, .. } = plan;
         check(model.graph())?;
         let dense = rule(&config.optim.dense);
         let optimizer = DenseOptimizer::new(dense)
@@ -53,10 +54,10 @@ impl HostDense {
             parameters,
             seed: config.seed,
             optimizer,
-            rows_max: Blocks::new(config.data.mini_batch, config.train.blocks).largest(),
+            rows_max: batching.full_mini_batch().largest(),
             workspaces: Workspaces::default(),
             sums: Workspaces::default(),
-            gradients: (0..config.train.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
+            gradients: (0..batching.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
             d_logits: Vec::new(),
         })
     }

@@ -1,0 +1,79 @@
+//! The settings of a run, checked and resolved once, in parts.
+
+use std::sync::Arc;
+
+use stepwell_data::{Layout, Schema};
+use stepwell_engine::Blocks;
+use stepwell_settings::Config;
+
+use crate::{Error, Result};
+
+/// The settings of a run that passed their checks, and what follows from them.
+#[derive(Debug)]
+pub(crate) struct RunPlan<'a> {
+    /// All settings as given: models are built from them, and checkpoints compared with them.
+    pub(crate) config: &'a Config,
+    /// Columns of the data; `None` for Criteo's click logs.
+    pub(crate) layout: Option<Arc<Layout>>,
+    pub(crate) batching: Batching,
+}
+
+impl<'a> RunPlan<'a> {
+    /// Resolves `config`.
+    ///
+    /// # Errors
+    /// Invalid settings.
+    pub(crate) fn of(config: &'a Config) -> Result<Self> {
+        config.check().map_err(Error::Config)?;
+        Ok(Self {
+            config,
+            layout: config.layout().map_err(Error::Config)?,
+            batching: Batching::of(config),
+        })
+    }
+
+    /// Columns of an example.
+    pub(crate) fn schema(&self) -> Schema {
+        self.layout.as_ref().map_or(Schema::CRITEO, |layout| layout.schema())
+    }
+}
+
+/// How examples are cut into mini-batches and batches, and how many are in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batching {
+    /// Examples of a mini-batch.
+    pub(crate) mini_batch: usize,
+    /// Mini-batches of a batch.
+    pub(crate) per_batch: usize,
+    /// Blocks of a mini-batch, the unit of summation.
+    pub(crate) blocks: usize,
+    /// Batches beyond the one in training whose rows are pinned or being loaded.
+    pub(crate) lookahead: usize,
+    /// Batches whose keys are known ahead.
+    pub(crate) horizon: usize,
+    /// Number of most recent steps whose updates a step's reads of rows miss.
+    pub(crate) staleness: usize,
+}
+
+impl Batching {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            mini_batch: config.data.mini_batch,
+            per_batch: config.mini_batches_per_batch(),
+            blocks: config.train.blocks,
+            lookahead: config.pipeline.lookahead,
+            horizon: config.pipeline.horizon,
+            staleness: config.pipeline.staleness,
+        }
+    }
+
+    /// Examples of a batch.
+    pub(crate) fn batch(self) -> usize {
+        self.mini_batch * self.per_batch
+    }
+
+    /// The blocks of a full mini-batch.
+    pub(crate) fn full_mini_batch(self) -> Blocks {
+        Blocks::new(self.mini_batch, self.blocks)
+    }
+}
