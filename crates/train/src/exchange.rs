@@ -37,12 +37,12 @@ const BORROWED_MAX: usize = 8;
 
 /// Blocks of a full mini-batch, of all ranks.
 pub(crate) fn blocks_of_all(plan: &RunPlan<'_>) -> Blocks {
-    plan.batching.full_mini_batch().beside_servers(plan.config.servers())
+    plan.batching.full_mini_batch().beside_servers(plan.ranks.servers)
 }
 
 /// Number of examples of the rank that has the most.
 fn own_examples(plan: &RunPlan<'_>) -> usize {
-    let (ranks, all) = (plan.config.ranks.count, plan.batching.mini_batch);
+    let (ranks, all) = (plan.ranks.count, plan.batching.mini_batch);
     let blocks = blocks_of_all(plan);
     let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
     (0..ranks).map(of_rank).max().unwrap_or(all)
@@ -55,10 +55,10 @@ impl Exchange {
 
     /// The bytes of the rank that has the most examples.
     pub(crate) fn of(plan: &RunPlan<'_>, model: &Model) -> Self {
-        let RunPlan { config, batching, .. } = plan;
-        let (ranks, all, own) = (config.ranks.count, batching.mini_batch, own_examples(plan));
+        let RunPlan { config, batching, ranks, .. } = plan;
+        let (all, own) = (batching.mini_batch, own_examples(plan));
         let borrowed = Self::borrowed_rows(plan, model);
-        let subtrees = Blocks::subtrees_max(batching.blocks, ranks - config.servers()) as u64;
+        let subtrees = Blocks::subtrees_max(batching.blocks, ranks.learners()) as u64;
         let ids = model.features().ids_by_table();
         let of = |examples: usize, bytes: &dyn Fn(&TableSpec) -> u64| -> u64 {
             let of_tables = model.tables().iter().zip(&ids);
@@ -88,9 +88,9 @@ impl Exchange {
         let answers = |table: &TableSpec| answer(table) * (1 + u64::from(goes_early(table)));
         let answers = of(all, &answers) + of(own, &answers);
         // Out of step, others may have sent gradients of as many steps as they may be ahead.
-        let sums = of(own, &sums) + (1 + config.ahead_max()) * of(all, &sums);
+        let sums = of(own, &sums) + (1 + ranks.ahead_max) * of(all, &sums);
         // Rank 0 alone receives scores, from all.
-        let scores = said(own) + (1 + config.ahead_max()) * said(all);
+        let scores = said(own) + (1 + ranks.ahead_max) * said(all);
         let rest = scores + 2 * (subtrees + 1) * dense;
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
         let borrowed = borrowed.map(|rows| {
@@ -100,7 +100,7 @@ impl Exchange {
         Self {
             borrowed,
             // Rows of an evaluation stay with their owners.
-            guests: (1 + u64::from(!config.in_step())) * Guests::bytes_max(model.tables(), &rows),
+            guests: (1 + u64::from(!ranks.in_step)) * Guests::bytes_max(model.tables(), &rows),
             // A message's buffer may be an eighth larger.
             messages: (asks + answers + sums + rest) / 8 * 9,
             // Includes telling apart rows that were sent early.
@@ -112,10 +112,10 @@ impl Exchange {
 
     /// Rows of each table that a rank may have borrowed at once; `None` if no rows are lent.
     pub(crate) fn borrowed_rows(plan: &RunPlan<'_>, model: &Model) -> Option<Vec<usize>> {
-        let RunPlan { config, batching, .. } = plan;
+        let RunPlan { batching, ranks, .. } = plan;
         let minis = batching.per_batch;
-        let lends = config.ranks.exchange == ExchangeKind::WorkingSet && minis > 1;
-        if !lends || config.ranks.count < 2 {
+        let lends = ranks.exchange == ExchangeKind::WorkingSet && minis > 1;
+        if !lends || ranks.count < 2 {
             return None;
         }
         // A lent row is used at least twice.
@@ -126,7 +126,7 @@ impl Exchange {
 
     /// The part of these rows that each other rank may fill.
     pub(crate) fn lent_to_each(plan: &RunPlan<'_>, model: &Model) -> Option<Vec<usize>> {
-        let others = plan.config.ranks.count.saturating_sub(1).max(1);
+        let others = plan.ranks.count.saturating_sub(1).max(1);
         let rows = Self::borrowed_rows(plan, model)?;
         Some(rows.into_iter().map(|rows| rows / others).collect())
     }

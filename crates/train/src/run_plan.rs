@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_data::{Layout, Schema};
 use stepwell_engine::Blocks;
-use stepwell_settings::Config;
+use stepwell_settings::{Config, ExchangeKind, SyncConfig};
 
 use crate::{Error, Result};
 
@@ -16,6 +16,7 @@ pub(crate) struct RunPlan<'a> {
     /// Columns of the data; `None` for Criteo's click logs.
     pub(crate) layout: Option<Arc<Layout>>,
     pub(crate) batching: Batching,
+    pub(crate) ranks: RankPlan,
 }
 
 impl<'a> RunPlan<'a> {
@@ -29,6 +30,7 @@ impl<'a> RunPlan<'a> {
             config,
             layout: config.layout().map_err(Error::Config)?,
             batching: Batching::of(config),
+            ranks: RankPlan::of(config),
         })
     }
 
@@ -75,5 +77,43 @@ impl Batching {
     /// The blocks of a full mini-batch.
     pub(crate) fn full_mini_batch(self) -> Blocks {
         Blocks::new(self.mini_batch, self.blocks)
+    }
+}
+
+/// Ranks, and how they train one model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RankPlan {
+    /// Number of ranks.
+    pub(crate) count: usize,
+    /// Number of ranks that only serve dense parameters, which are the first ranks.
+    pub(crate) servers: usize,
+    /// How ranks exchange rows.
+    pub(crate) exchange: ExchangeKind,
+    /// Whether all ranks take each step together.
+    pub(crate) in_step: bool,
+    /// Most steps that a rank may be ahead of the last step that all ranks have ended.
+    pub(crate) ahead_max: u64,
+    /// How ranks out of step agree on the model.
+    pub(crate) sync: SyncConfig,
+    /// Whether runs of these settings may give different models.
+    pub(crate) depends_on_time: bool,
+}
+
+impl RankPlan {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            count: config.ranks.count,
+            servers: config.servers(),
+            exchange: config.ranks.exchange,
+            in_step: config.in_step(),
+            ahead_max: config.ahead_max(),
+            sync: config.sync,
+            depends_on_time: config.depends_on_time(),
+        }
+    }
+
+    /// Number of ranks that compute blocks.
+    pub(crate) fn learners(self) -> usize {
+        self.count - self.servers
     }
 }

@@ -33,7 +33,7 @@ impl Apart {
         let (mut data, mut training) = (Budget::default(), Budget::default());
         add_reading(&mut data, wanted)?;
         add_batches(&mut data, wanted);
-        if wanted.plan.config.ranks.count > 1 {
+        if wanted.plan.ranks.count > 1 {
             Exchange::of(wanted.plan, wanted.model).add_bounds(&mut data);
         }
         add_training(&mut training, wanted)?;
@@ -98,10 +98,10 @@ fn add_shuffle(
 }
 
 fn add_batches(budget: &mut Budget, wanted: &Wanted<'_>) {
-    let RunPlan { config, batching, .. } = wanted.plan;
+    let RunPlan { batching, ranks, .. } = wanted.plan;
     let (batch, features) = (batching.batch() as u64, wanted.model.features());
     let mut bytes = MiniBatchBytes::new(batch, wanted.schema, features);
-    if config.ranks.count > 1 {
+    if ranks.count > 1 {
         bytes = bytes.shared();
     }
     // Planned units and returning ones, which are reused.
@@ -122,7 +122,7 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         TrainedModel::bytes_max(wanted.model, wanted.plan),
         "dense parameters, gradients by block, activations by thread",
     );
-    if !wanted.plan.config.in_step() {
+    if !wanted.plan.ranks.in_step {
         let bytes = learning_bytes_max(wanted.model, wanted.plan)?;
         let why = "another copy for steps, and the protocol of the dense part";
         budget.add(LEARNING, bytes, why);
@@ -147,23 +147,22 @@ fn add_training(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
 /// The most bytes of a learner's threads and of the dense part's protocol, if ranks are out of
 /// step.
 fn learning_bytes_max(model: &Model, plan: &RunPlan<'_>) -> Result<u64> {
-    let config = plan.config;
+    let ranks = plan.ranks;
     let count = model.graph().parameter_count();
     let parameters = count * size_of::<f32>();
-    let agreement = Agreement::bytes_max(config, model.graph().parameters())?;
+    let agreement = Agreement::bytes_max(plan, model.graph().parameters())?;
     // Parameters and gradient of the current step, and what ranks send each other at a mark, as
     // messages and after reading.
     let agreed = AgreedOptimizer::bytes_max(count);
-    let shown = config.sync.dense.model_of(config.ranks.count).len();
+    let shown = ranks.sync.dense.model_of(ranks.count).len();
     let moved = 2 * parameters + (2 + 2 * shown) * agreed;
     Ok(TrainedModel::bytes_max(model, plan) + agreement + (agreed + moved) as u64)
 }
 
 /// The most streams of the data that a rank reads.
 fn streams_read(plan: &RunPlan<'_>) -> usize {
-    let config = plan.config;
-    let (streams, blocks) = (config.data.streams, config.train.blocks);
-    let ranks = config.ranks.count - config.servers();
+    let (streams, blocks) = (plan.config.data.streams, plan.batching.blocks);
+    let ranks = plan.ranks.learners();
     let of_each = blocks / streams;
     let read = |rank: usize| {
         (blocks * (rank + 1) / ranks).div_ceil(of_each) - blocks * rank / ranks / of_each

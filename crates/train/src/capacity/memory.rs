@@ -105,7 +105,7 @@ fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
 
 /// The most of `rows` rows of all ranks that one rank has.
 fn of_rank(wanted: &Wanted<'_>, rows: u64) -> u64 {
-    let of_rank = rows.div_ceil(wanted.plan.config.ranks.count as u64);
+    let of_rank = rows.div_ceil(wanted.plan.ranks.count as u64);
     // Ranks' shares are even, except for chance.
     if of_rank < rows { of_rank + of_rank / 16 } else { rows }
 }

@@ -231,17 +231,17 @@ impl Capacity {
     /// Threads that a run starts: those that parse and compute, one for each other stage, and one
     /// per store, which merges segments.
     fn threads(&self, plan: &RunPlan<'_>) -> u64 {
-        let config = plan.config;
+        let threads = plan.config.threads as u64;
         // Each rank adds a thread and a stage.
-        let of_rank = if config.ranks.count > 1 { 2 } else { 0 };
+        let of_rank = if plan.ranks.count > 1 { 2 } else { 0 };
         // Out of step, another stage computes in a separate pool.
-        let of_learner = if config.in_step() { 0 } else { 1 + config.threads as u64 };
+        let of_learner = if plan.ranks.in_step { 0 } else { 1 + threads };
         let of_devices = self.devices.as_ref().map_or(0, |devices| {
             // Two more stages, and the threads of their streams.
             2 + devices::THREADS * devices.offer.len() as u64
         });
         let stores = self.tiers.groups.len() as u64;
-        2 * config.threads as u64 + OTHER_STAGES + of_rank + of_learner + of_devices + stores
+        2 * threads + OTHER_STAGES + of_rank + of_learner + of_devices + stores
     }
 
     fn add_bounds(&mut self, wanted: &Wanted<'_>, load: &Load, apart: &Apart) {

@@ -21,7 +21,7 @@ pub(super) fn count(plan: &RunPlan<'_>, sources: &Sources, model: &Model) -> Res
     options.skip_max = plan.config.data.skip_max;
     let mut reader = Reader::open((*sources.input).clone(), &options)?;
     let mut chunk = reader.chunk();
-    let mut counter = Counter::new(plan.batching, plan.config.ranks.count, model.inputs());
+    let mut counter = Counter::new(plan.batching, plan.ranks.count, model.inputs());
     while !counter.has_all() && reader.next_chunk(&mut chunk)? {
         counter.add(&chunk);
     }

@@ -67,7 +67,7 @@ impl Forecast {
         known: &Known,
     ) -> Result<Self> {
         let keys = keys::count(plan, sources, model)?;
-        let RunPlan { config, batching, .. } = plan;
+        let RunPlan { config, batching, ranks, .. } = plan;
         let weighs = config.tiers.policy.weighs_occurrences();
         let tables = model.tables().iter().zip(keys).map(|(table, keys)| Touched {
             keys,
@@ -76,10 +76,10 @@ impl Forecast {
             seen: EmbeddingBags::tells_seen(table, weighs),
         });
         let step = Step {
-            ranks: config.ranks.count,
+            ranks: ranks.count,
             examples: batching.mini_batch,
             tables: tables.collect(),
-            subtrees: Blocks::subtrees_max(batching.blocks, config.ranks.count),
+            subtrees: Blocks::subtrees_max(batching.blocks, ranks.count),
             dense: model.graph().parameter_count(),
         };
         Ok(Self::of_step(&step, config.threads, known))

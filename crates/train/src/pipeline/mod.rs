@@ -178,7 +178,7 @@ fn wire(
     let (fabric, model) = (parts.mode.fabric().cloned(), parts.mode.model());
     let cut = Cut {
         rank: fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),
-        servers: plan.config.servers(),
+        servers: plan.ranks.servers,
         ..cut(plan, parts.saver.is_some(), model, rules)
     };
     let (stop, mut times) = (parts.times.stop.clone(), parts.times);
@@ -249,11 +249,11 @@ fn steps(
         Mode::InStep(in_step) => Ok((in_step, None)),
         Mode::OutOfStep(owner, learner) => {
             let parameters = owner.model().model().graph().parameters();
-            let agreement = Agreement::new(plan.config, parameters, &rhythm.clock)?;
+            let agreement = Agreement::new(plan, parameters, &rhythm.clock)?;
             let (jobs, to_learn) = bounded(&rhythm.events, 1);
             let (learned, results) = bounded(&rhythm.events, 1);
             let steps =
-                OutOfStep::new(plan.config, groups, *owner, &learner, agreement, jobs, results);
+                OutOfStep::new(plan.ranks, groups, *owner, &learner, agreement, jobs, results);
             Ok((Box::new(steps), Some(LearnStage::new(*learner, to_learn, learned))))
         }
     }

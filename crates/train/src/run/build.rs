@@ -77,7 +77,7 @@ pub(super) fn capacity(
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema(), sources.examples);
     let cache = sources.cache_room();
-    let ranks = ranks_here(plan.config.ranks.count, ranks);
+    let ranks = ranks_here(plan.ranks.count, ranks);
     let StartWith { begin, has_rows, rows } = start;
     Capacity::plan(&Wanted {
         plan,
@@ -123,23 +123,22 @@ pub(super) fn offer(
     machine: &Machine,
     note: &dyn Fn(String),
 ) -> Result<Option<Offer>> {
-    let config = plan.config;
-    if !config.in_step() {
+    if !plan.ranks.in_step {
         // Rows on devices are updated in step.
         return Ok(None);
     }
-    let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
-    let offer = machine.devices.offer(&config.device, note).map_err(wrong)?;
+    let wrong = |why| Error::Config(format!("device = {}: {why}", plan.config.device));
+    let offer = machine.devices.offer(&plan.config.device, note).map_err(wrong)?;
     // Ranks that are threads divide this process's devices; a rank that is a process has the
     // devices that its launcher shows it.
     let of = match &machine.ranks {
         Some(ranks) if ranks.processes.is_some() => RankOf::ALONE,
         Some(ranks) => ranks.fabric.place(),
-        None => RankOf { rank: 0, ranks: config.ranks.count },
+        None => RankOf { rank: 0, ranks: plan.ranks.count },
     };
     let part = |offer| part(plan, offer, of, note).map_err(wrong);
     let offer = offer.map_or(Ok(None), part)?;
-    check_owners(config.ranks.count, offer.as_ref().map_or(1, Offer::len)).map_err(wrong)?;
+    check_owners(plan.ranks.count, offer.as_ref().map_or(1, Offer::len)).map_err(wrong)?;
     Ok(offer)
 }
 
@@ -283,7 +282,7 @@ fn check_space(
         places: &*machine.places,
         from: same,
         saves: plan.config.checkpoint.dir.is_some() && !begin.scores(),
-        ranks: ranks_here(plan.config.ranks.count, ranks).threads as u64,
+        ranks: ranks_here(plan.ranks.count, ranks).threads as u64,
     };
     start.check()
 }
@@ -293,7 +292,7 @@ fn mode(model: TrainedModel, plan: &RunPlan<'_>, machine: &Machine) -> Result<Mo
     let Some(ranks) = &machine.ranks else { return Ok(Mode::Alone(Box::new(Alone(model)))) };
     ranks.fabric.keep_at_most(Exchange::of(plan, model.model()).kept() as usize);
     let steps = Box::new(InStep::new(plan, model, ranks, machine.late)?);
-    if plan.config.in_step() {
+    if plan.ranks.in_step {
         return Ok(Mode::InStep(steps));
     }
     // The owner must answer other ranks while its learner computes.

@@ -69,7 +69,7 @@ pub(super) fn share(
     stop: &StopRequest,
 ) -> Result<Sources> {
     let (batching, streams) = (plan.batching, plan.config.data.streams);
-    let servers = plan.config.servers();
+    let servers = plan.ranks.servers;
     let RankOf { rank, ranks } = fabric.map_or(RankOf::ALONE, Fabric::place);
     if ranks == 1 && streams == 1 {
         return Ok(sources);

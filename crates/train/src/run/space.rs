@@ -78,7 +78,7 @@ impl Start<'_> {
         let room = self.places.room(&directory)?;
         let is_linked = self.from.is_none_or(|from| self.is_in(&from.path, room));
         // With several ranks, each clears its place and copies its part later.
-        let alone = self.plan.config.ranks.count == 1;
+        let alone = self.plan.ranks.count == 1;
         let copied = if is_linked || !alone { 0 } else { there.bytes };
         let segments = match self.saves {
             true => self.capacity.tiers.groups.iter().map(|group| group.store.segment_bytes).sum(),

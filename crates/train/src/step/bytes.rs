@@ -26,7 +26,7 @@ impl TrainedModel {
         let RunPlan { config, batching, .. } = plan;
         let Batching { mini_batch, blocks, .. } = *batching;
         let rows = batching.full_mini_batch().largest();
-        let own_blocks = blocks.div_ceil(config.ranks.count - config.servers());
+        let own_blocks = blocks.div_ceil(plan.ranks.learners());
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
         if config.train.dense == DensePlace::Device {

@@ -81,8 +81,8 @@ impl InStep {
         if borrowed.is_some() {
             model.embeddings.lend();
         }
-        model.share(ranks.fabric.size() - plan.config.servers());
-        let takes_time = plan.config.in_step() && own.fabric.takes_time();
+        model.share(ranks.fabric.size() - plan.ranks.servers);
+        let takes_time = plan.ranks.in_step && own.fabric.takes_time();
         Ok(Self {
             sends_early: takes_time && model.embeddings.sends_early(),
             model,

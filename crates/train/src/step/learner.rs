@@ -55,7 +55,7 @@ impl Learner {
     ) -> Result<Self> {
         let own = OwnBlocks::new(plan, model, ranks, delay, DenseSums::ByProtocol)?;
         let mut model = model.beside(plan, pool)?;
-        model.share(ranks.fabric.size() - plan.config.servers());
+        model.share(ranks.fabric.size() - plan.ranks.servers);
         Ok(Self { model, own })
     }
 

@@ -149,7 +149,7 @@ impl DeviceDense {
             slots,
             slot_rows,
         };
-        let reads_as_they_are = plan.config.ranks.count == 1 && plan.batching.staleness == 0;
+        let reads_as_they_are = plan.ranks.count == 1 && plan.batching.staleness == 0;
         reads_as_they_are.then_some(shape)
     }
 

@@ -42,9 +42,9 @@ pub(super) struct Sizes {
 impl Sizes {
     /// Sizes for `devices` devices, or fewer if there are fewer blocks.
     pub(super) fn new(model: &Model, plan: &RunPlan<'_>, devices: usize) -> Self {
-        let RunPlan { config, batching, .. } = plan;
+        let RunPlan { config, batching, ranks, .. } = plan;
         let (graph, plan) = (model.graph(), model.graph().plan());
-        let (all, ranks) = (batching.blocks, config.ranks.count);
+        let (all, ranks) = (batching.blocks, ranks.count);
         let own = all.div_ceil(ranks);
         let devices = devices.clamp(1, own);
         let rows = batching.full_mini_batch().largest();

@@ -15,11 +15,12 @@ use stepwell_engine::Dense;
 use stepwell_fabric::collective::{AllToAll, Barrier, Broadcast, Collective as _, all_gather};
 use stepwell_fabric::{Fabric, Message};
 use stepwell_nn::{ParameterSpec, tree_sum};
-use stepwell_settings::{Config, DenseKind};
+use stepwell_settings::DenseKind;
 use stepwell_sync::{Counts, OpenEnded, Options, Rate};
 
 use super::geeps::{Tables, Worker};
 use crate::dense::AgreedOptimizer;
+use crate::run_plan::RunPlan;
 use crate::{Error, Result, talk};
 
 /// A rank's end of the protocol, and the state that it moves.
@@ -47,22 +48,22 @@ enum Settling {
 }
 
 impl Agreement {
-    /// The agreement that `config` sets for these parameters.
+    /// The agreement of a run on these parameters.
     ///
     /// # Errors
     /// If the optimizer's settings are invalid.
     pub(crate) fn new(
-        config: &Config,
+        plan: &RunPlan<'_>,
         parameters: &[ParameterSpec],
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
         let count = parameters.iter().map(|parameter| parameter.range.len()).sum();
         Ok(Self {
-            kind: config.sync.dense,
-            options: Self::options(config),
-            tables: Tables::new(config, parameters),
+            kind: plan.ranks.sync.dense,
+            options: Self::options(plan),
+            tables: Tables::new(plan.ranks, parameters),
             clock: Arc::clone(clock),
-            optimizer: AgreedOptimizer::new(config, count)?,
+            optimizer: AgreedOptimizer::new(plan.config, count)?,
             resting: None,
             settling: Settling::Open,
         })
@@ -72,24 +73,25 @@ impl Agreement {
     ///
     /// # Errors
     /// If it does not support that many ranks or parameters.
-    pub(crate) fn bytes_max(config: &Config, parameters: &[ParameterSpec]) -> Result<u64> {
-        let ranks = config.ranks.count;
-        match config.sync.dense {
-            DenseKind::Geeps => Tables::new(config, parameters).bytes_max(ranks),
+    pub(crate) fn bytes_max(plan: &RunPlan<'_>, parameters: &[ParameterSpec]) -> Result<u64> {
+        let ranks = plan.ranks;
+        match ranks.sync.dense {
+            DenseKind::Geeps => Tables::new(ranks, parameters).bytes_max(ranks.count),
             DenseKind::Protocol(kind) => {
                 let lanes: usize = parameters.iter().map(|parameter| parameter.range.len()).sum();
                 let bytes = lanes * size_of::<f32>();
-                Ok(Self::options(config).bytes(kind, ranks, bytes) as u64)
+                Ok(Self::options(plan).bytes(kind, ranks.count, bytes) as u64)
             }
         }
     }
 
     /// Options of its protocol.
-    fn options(config: &Config) -> Options {
+    fn options(plan: &RunPlan<'_>) -> Options {
+        let RunPlan { config, ranks, .. } = plan;
         // The optimizer has its own rate.
         let usual = Options::new(u64::MAX, Rate::constant(1.0));
-        let probes = config.sync.probes.min(config.ranks.count);
-        let age_max = config.sync.age;
+        let probes = ranks.sync.probes.min(ranks.count);
+        let age_max = ranks.sync.age;
         // A rank that is ahead computes gradients of old parameters: two suffice to continue while
         // others are late.
         Options { seed: config.seed, probes, age_max, waiting_max: 2, ..usual }

@@ -40,7 +40,6 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::Progress;
 use stepwell_engine::{Group, Purpose, Unit, last_step_of, rules_of};
-use stepwell_settings::Config;
 use stepwell_sync::OpenEnded;
 
 pub(crate) use self::agreement::Agreement;
@@ -50,6 +49,7 @@ use super::block_results::row_sums;
 use super::trained::{RowLaps, TrainedModel};
 use super::{Around, FinishedSteps, InStep, Incoming, Job, Learned, Learner, Results, Stepping};
 use crate::batch::{Examples, MiniBatch};
+use crate::run_plan::RankPlan;
 use crate::{Error, Result, talk};
 
 /// A model whose ranks do not wait for each other between two marks.
@@ -96,7 +96,7 @@ impl OutOfStep {
     /// Trains the model of `owner` out of step: `learner` computes `jobs` and returns `learned`
     /// results, and the dense part follows `agreement`.
     pub(crate) fn new(
-        config: &Config,
+        ranks: RankPlan,
         groups: &[Arc<Group>],
         owner: InStep,
         learner: &Learner,
@@ -109,10 +109,10 @@ impl OutOfStep {
             end: last_step.map_or(u64::MAX, |last| last.saturating_sub(owner.model.steps())),
             owner,
             window: Window::default(),
-            peers: Peers::new(config),
-            ahead_max: config.ahead_max(),
+            peers: Peers::new(ranks),
+            ahead_max: ranks.ahead_max,
             rules: rules_of(groups),
-            servers: config.servers(),
+            servers: ranks.servers,
             applied: 0,
             begun: 0,
             computing: false,

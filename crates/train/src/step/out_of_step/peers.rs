@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use stepwell_fabric::{Fabric, Message, Result};
-use stepwell_settings::Config;
 use stepwell_sync::Counts;
 
 use crate::report::OutOfStepReport;
+use crate::run_plan::RankPlan;
 use crate::talk;
 
 /// All ranks, including this one, as this owner sees them.
@@ -32,10 +32,9 @@ struct Rank {
 }
 
 impl Peers {
-    pub(super) fn new(config: &Config) -> Self {
-        let ranks = config.ranks.count;
-        let (rows, ranks) = (vec![None; ranks], (0..ranks).map(|_| Rank::default()).collect());
-        let depends_on_time = config.depends_on_time();
+    pub(super) fn new(plan: RankPlan) -> Self {
+        let RankPlan { count, depends_on_time, .. } = plan;
+        let (rows, ranks) = (vec![None; count], (0..count).map(|_| Rank::default()).collect());
         Self { ranks, rows, answers: 0, lacked: 0, lacked_max: 0, depends_on_time }
     }
 

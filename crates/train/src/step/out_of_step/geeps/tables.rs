@@ -6,8 +6,9 @@ use stepwell_base::{Key, TableId};
 use stepwell_device::Device;
 use stepwell_geeps::{Applies, CLOCKS_AHEAD_MAX, Initial, Settings, Staleness, TableSettings};
 use stepwell_nn::ParameterSpec;
-use stepwell_settings::{Config, RowsKind};
+use stepwell_settings::RowsKind;
 
+use crate::run_plan::RankPlan;
 use crate::{Error, Result, talk};
 
 /// The most update messages on their way to a shard.
@@ -33,9 +34,9 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// The tables of a model of these `parameters`.
-    pub(crate) fn new(config: &Config, parameters: &[ParameterSpec]) -> Self {
-        let staleness = match config.sync.rows {
-            RowsKind::Exact | RowsKind::Bounded => Staleness::Clocks(config.ahead_max()),
+    pub(crate) fn new(ranks: RankPlan, parameters: &[ParameterSpec]) -> Self {
+        let staleness = match ranks.sync.rows {
+            RowsKind::Exact | RowsKind::Bounded => Staleness::Clocks(ranks.ahead_max),
             RowsKind::Async => Staleness::Unbounded,
         };
         let applies = match staleness {
@@ -66,7 +67,7 @@ impl Tables {
             budget_bytes: 2 * bytes.sum::<u64>(),
             // A rank further ahead waits for answers: MPI has room for this many messages to a
             // rank.
-            clocks_ahead: (config.ahead_max() + 1)
+            clocks_ahead: (ranks.ahead_max + 1)
                 .min(CLOCKS_AHEAD_MAX)
                 .min(MESSAGES_MAX / tensors.len().max(1) as u64)
                 .max(1),

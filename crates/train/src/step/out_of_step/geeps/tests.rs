@@ -11,6 +11,7 @@ use stepwell_settings::{Config, RowsKind};
 use stepwell_sync::{Descent, OpenEnded as _, Optimizer, Protocol as _, Rate, Share};
 
 use super::{Tables, Worker};
+use crate::run_plan::RankPlan;
 use crate::talk;
 
 const LANES: usize = 25;
@@ -75,7 +76,7 @@ impl Job {
         let mut config = Config::default();
         config.ranks.count = self.ranks;
         (config.sync.rows, config.sync.staleness) = (self.rows, self.staleness);
-        let mut tables = Tables::new(&config, &parameters());
+        let mut tables = Tables::new(RankPlan::of(&config), &parameters());
         tables.settings.rules = self.rules;
         let (post, fabrics) = Post::new(self.ranks);
         let begin = |fabric: Fabric| {
@@ -234,7 +235,8 @@ fn a_read_that_does_not_wait_is_found() {
 fn what_it_takes_is_counted_for_any_number_of_ranks() {
     let mut config = Config::default();
     config.sync.rows = RowsKind::Bounded;
-    let bytes = |config: &Config, ranks| Tables::new(config, &parameters()).bytes_max(ranks);
+    let bytes =
+        |config: &Config, ranks| Tables::new(RankPlan::of(config), &parameters()).bytes_max(ranks);
     let few = bytes(&config, 2).unwrap();
     // The parameters, an update, a server's initial values, its cache, and a message each way.
     assert!(few > 6 * 4 * LANES as u64, "{few}");
