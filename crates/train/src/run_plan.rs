@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use stepwell_data::{Layout, Schema};
 use stepwell_engine::Blocks;
-use stepwell_settings::{Config, ExchangeKind, SyncConfig};
+use stepwell_nn::Precision;
+use stepwell_optim::{DenseOptimizer, Rule};
+use stepwell_settings::{Config, DensePlace, ExchangeKind, SyncConfig};
 
+use crate::models::rule;
 use crate::{Error, Result};
 
 /// The settings of a run that passed their checks, and what follows from them.
@@ -17,6 +20,7 @@ pub(crate) struct RunPlan<'a> {
     pub(crate) layout: Option<Arc<Layout>>,
     pub(crate) batching: Batching,
     pub(crate) ranks: RankPlan,
+    pub(crate) dense: DensePlan,
 }
 
 impl<'a> RunPlan<'a> {
@@ -31,6 +35,7 @@ impl<'a> RunPlan<'a> {
             layout: config.layout().map_err(Error::Config)?,
             batching: Batching::of(config),
             ranks: RankPlan::of(config),
+            dense: DensePlan::of(config),
         })
     }
 
@@ -115,5 +120,37 @@ impl RankPlan {
     /// Number of ranks that compute blocks.
     pub(crate) fn learners(self) -> usize {
         self.count - self.servers
+    }
+}
+
+/// The dense part: where and how it is computed and trained.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DensePlan {
+    /// Optimizer of its parameters.
+    pub(crate) rule: Rule,
+    pub(crate) place: DensePlace,
+    /// Number type of the operands of its products.
+    pub(crate) precision: Precision,
+    /// Seed of all random values of the run.
+    pub(crate) seed: u64,
+}
+
+impl DensePlan {
+    fn of(config: &Config) -> Self {
+        Self {
+            rule: rule(&config.optim.dense),
+            place: config.train.dense,
+            precision: config.model.precision,
+            seed: config.seed,
+        }
+    }
+
+    /// The optimizer before its first step.
+    ///
+    /// # Errors
+    /// If its settings are invalid.
+    pub(crate) fn optimizer(&self) -> Result<DenseOptimizer> {
+        DenseOptimizer::new(self.rule)
+            .map_err(|error| Error::Config(format!("optim.dense: {error}")))
     }
 }

@@ -13,7 +13,7 @@ use crate::batch::MiniBatchBytes;
 use crate::dense::AgreedOptimizer;
 use crate::exchange::Exchange;
 use crate::metrics::Meter;
-use crate::models::{Model, rule};
+use crate::models::Model;
 use crate::pipeline::shuffle_bytes_max;
 use crate::run_plan::RunPlan;
 use crate::step::{Agreement, TrainedModel};
@@ -38,7 +38,7 @@ impl Apart {
         }
         add_training(&mut training, wanted)?;
         // Parameters, and one value per parameter for each part of the optimizer's state.
-        let parts = 1 + rule(&wanted.plan.config.optim.dense).state_names().len();
+        let parts = 1 + wanted.plan.dense.rule.state_names().len();
         let parameters = wanted.model.graph().parameter_count();
         let dense = (parameters * parts * size_of::<f32>()) as u64;
         Ok(Self { data, training, dense })

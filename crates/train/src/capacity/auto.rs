@@ -19,8 +19,7 @@ use crate::run_plan::RunPlan;
 
 /// Whether settings give devices memory or work, without naming devices.
 fn insists(plan: &RunPlan<'_>) -> bool {
-    let config = plan.config;
-    config.tiers.hbm.is_some() || config.train.dense == DensePlace::Device
+    plan.config.tiers.hbm.is_some() || plan.dense.place == DensePlace::Device
 }
 
 /// The devices of rank `part` of `parts`, which divide `offer`; `None` and a note if they cannot
@@ -31,8 +30,7 @@ pub(crate) fn part(
     of: RankOf,
     note: &dyn Fn(String),
 ) -> std::result::Result<Option<Offer>, String> {
-    let is_asked =
-        plan.config.device != Choice::Auto || plan.config.train.dense == DensePlace::Device;
+    let is_asked = plan.config.device != Choice::Auto || plan.dense.place == DensePlace::Device;
     match offer.part(of.rank, of.ranks) {
         Err(why) if !is_asked => {
             note(format!("no GPU is used: {why}"));

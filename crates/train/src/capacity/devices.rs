@@ -47,7 +47,7 @@ impl DeviceRoom {
         offer: &Offer,
     ) -> Result<Self> {
         let config = plan.config;
-        if config.train.dense == DensePlace::Device {
+        if plan.dense.place == DensePlace::Device {
             let wrong = |why| format!("train.dense is device: {why}; or choose train.dense = host");
             offer.multiplies().map_err(|why| Error::Config(wrong(why)))?;
         }
@@ -136,7 +136,7 @@ impl DeviceRoom {
 
 /// Bytes of the dense part on each of `devices` devices, and pinned on the host for each.
 pub(super) fn dense_bytes(plan: &RunPlan<'_>, model: &Model, devices: usize) -> (u64, u64) {
-    match plan.config.train.dense {
+    match plan.dense.place {
         DensePlace::Host => (0, 0),
         DensePlace::Device => DeviceDense::bytes_max(model, plan, devices),
     }

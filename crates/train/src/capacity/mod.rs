@@ -132,7 +132,7 @@ impl Capacity {
     /// together.
     pub(crate) fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let Wanted { plan: RunPlan { config, .. }, offer, .. } = wanted;
-        if offer.is_none() && config.train.dense == DensePlace::Device {
+        if offer.is_none() && wanted.plan.dense.place == DensePlace::Device {
             return Err(Error::Config(format!(
                 "train.dense = device needs a device, but device = {}: choose a device, such as \
                  emulated:1, or train.dense = host",

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_engine::Dense;
 use stepwell_optim::{DenseOptimizer, DenseState};
-use stepwell_settings::Config;
 use stepwell_sync::{Optimizer, Share};
 
 use super::sections::{Sections, sections};
-use crate::models::rule;
-use crate::{Error, Result};
+use crate::Result;
+use crate::run_plan::DensePlan;
 
 /// The optimizer of a protocol's parameters; clones share it.
 #[derive(Clone, Debug)]
@@ -24,16 +23,17 @@ struct State {
 }
 
 impl AgreedOptimizer {
-    /// The optimizer of `config` for `count` parameters, before its first step.
+    /// The optimizer of `count` parameters, before its first step.
     ///
     /// # Errors
     /// If its settings are invalid.
-    pub(crate) fn new(config: &Config, count: usize) -> Result<Self> {
-        let dense = rule(&config.optim.dense);
-        let optimizer = DenseOptimizer::new(dense)
-            .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
-        let state =
-            State { optimizer, state: DenseState::new(&dense, count), scaled: vec![0.0; count] };
+    pub(crate) fn new(plan: DensePlan, count: usize) -> Result<Self> {
+        let optimizer = plan.optimizer()?;
+        let state = State {
+            optimizer,
+            state: DenseState::new(&plan.rule, count),
+            scaled: vec![0.0; count],
+        };
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 

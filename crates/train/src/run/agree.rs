@@ -35,7 +35,7 @@ pub(super) fn agree(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
     let layout = sources.input.layout();
     let evaluated = sources.eval_input.as_ref().map_or(&[][..], |input| input.files());
     let own = Has {
-        kernels: kernels(plan.config.model.precision),
+        kernels: kernels(plan.dense.precision),
         files: identify(sources.input.files(), layout)?,
         evaluated: identify(evaluated, layout)?,
     };

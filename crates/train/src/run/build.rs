@@ -213,7 +213,7 @@ pub(super) fn build(
     let model = model(config, sources)?;
     let inherited = begin.inherited(config, &model)?;
     inherited.iter().flat_map(|of| &of.notes).for_each(|note| (around.on_note)(note));
-    note_kernel(config.model.precision, around);
+    note_kernel(plan.dense.precision, around);
     let offer = offer(plan, &around.machine, &|note| (around.on_note)(&note))?;
     let on = (around.machine.ranks.as_ref(), offer);
     let begun = StartWith { begin, has_rows: !around.rows.from.is_empty(), rows: None };
@@ -317,7 +317,7 @@ fn trained(
     let machine = &around.machine;
     let pool = pool(plan.config.threads, machine)?;
     let mut trained = TrainedModel::new(model, plan, pool, Arc::clone(&machine.clock))?;
-    if plan.config.train.dense == DensePlace::Device {
+    if plan.dense.place == DensePlace::Device {
         trained.compute_on(devices, plan)?;
     }
     if let Some(witness) = &machine.witness {

@@ -196,7 +196,7 @@ fn state(
         train_end,
         model,
         config: around.settings.clone(),
-        kernels: kernels(plan.config.model.precision),
+        kernels: kernels(plan.dense.precision),
     })
 }
 

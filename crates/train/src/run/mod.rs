@@ -376,7 +376,7 @@ fn finish(
     let stopped = around.stop.is_made();
     let digest = digest(around, &groups, &outcome.planners)?;
     let digest_seconds = if around.digest { clock.seconds() - ended } else { 0.0 };
-    let precision = plan.config.model.precision;
+    let precision = plan.dense.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision)?;
     if let Some(layout) = &plan.layout {

@@ -17,7 +17,7 @@ impl TrainedModel {
         plan: &RunPlan<'_>,
         devices: usize,
     ) -> Option<PoolShape<'a>> {
-        let is_there = plan.config.train.dense == DensePlace::Device;
+        let is_there = plan.dense.place == DensePlace::Device;
         is_there.then(|| DeviceDense::pool_shape(model, plan, devices)).flatten()
     }
 
@@ -29,7 +29,7 @@ impl TrainedModel {
         let own_blocks = blocks.div_ceil(plan.ranks.learners());
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
-        if config.train.dense == DensePlace::Device {
+        if plan.dense.place == DensePlace::Device {
             // Two copies of the dense part, for checkpoints; rows are updated here.
             let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
             let examples = example_bytes(model, mini_batch);

@@ -90,7 +90,7 @@ impl TrainedModel {
         pool: Arc<ThreadPool>,
         sketch_bytes: Vec<u64>,
     ) -> Result<Self> {
-        let dense = Box::new(HostDense::new(&model, plan)?);
+        let dense = Box::new(HostDense::new(&model, plan.batching, plan.dense)?);
         let shape = Shape {
             blocks: plan.batching.blocks,
             staleness: plan.batching.staleness,
@@ -130,7 +130,7 @@ impl TrainedModel {
     /// Moves the dense part back to the processor.
     #[cfg(test)]
     pub(crate) fn compute_here(&mut self, plan: &RunPlan<'_>) -> Result<()> {
-        let mut host = HostDense::new(&self.model, plan)?;
+        let mut host = HostDense::new(&self.model, plan.batching, plan.dense)?;
         host.load(&self.dense.sections()?.to_dense()).map_err(crate::Error::Config)?;
         self.embeddings.pool_on_devices(Vec::new());
         self.dense = Box::new(host);

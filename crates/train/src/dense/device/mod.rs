@@ -48,7 +48,7 @@ use self::replica::Replica;
 use self::sizes::Sizes;
 use super::sections::{Sections, moved, sections};
 use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces};
-use crate::models::{Model, rule};
+use crate::models::Model;
 use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
@@ -92,8 +92,7 @@ impl DeviceDense {
                 u32::MAX
             )));
         }
-        let optimizer = DenseOptimizer::new(rule(&plan.config.optim.dense))
-            .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
+        let optimizer = plan.dense.optimizer()?;
         let losses: Vec<_> = model.labels().iter().map(|label| label.loss).collect();
         let replicas = devices.iter().take(sizes.devices);
         let replicas = replicas.map(|device| Replica::new(device, sizes, &losses));

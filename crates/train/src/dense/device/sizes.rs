@@ -4,7 +4,7 @@ use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, Operation};
 
-use crate::models::{Model, rule};
+use crate::models::Model;
 use crate::run_plan::RunPlan;
 
 /// The rows of a slot, and the lanes of a block's gradient, are multiples of this. So every slot
@@ -42,7 +42,7 @@ pub(super) struct Sizes {
 impl Sizes {
     /// Sizes for `devices` devices, or fewer if there are fewer blocks.
     pub(super) fn new(model: &Model, plan: &RunPlan<'_>, devices: usize) -> Self {
-        let RunPlan { config, batching, ranks, .. } = plan;
+        let RunPlan { batching, ranks, dense, .. } = plan;
         let (graph, plan) = (model.graph(), model.graph().plan());
         let (all, ranks) = (batching.blocks, ranks.count);
         let own = all.div_ceil(ranks);
@@ -62,7 +62,7 @@ impl Sizes {
             embedding: model.embedding().count,
             labels: model.labels().len(),
             parameters: graph.parameter_count(),
-            vectors: rule(&config.optim.dense).state_names().len(),
+            vectors: dense.rule.state_names().len(),
             value_lanes: plan.value_lanes,
             gradient_lanes: plan.gradient_lanes,
             terms: terms(graph),

@@ -17,8 +17,8 @@ use self::pass::{BlockPass, Workspace, cut};
 use self::update::{DenseUpdate, Gradient};
 use super::sections::{Sections, sections};
 use super::{DenseExecutor, Outputs, Pieces, Processor, Summed, Work};
-use crate::models::{Model, rule};
-use crate::run_plan::RunPlan;
+use crate::models::Model;
+use crate::run_plan::{Batching, DensePlan};
 use crate::{Error, Result};
 
 /// Parameters, state and gradients in memory.
@@ -41,18 +41,15 @@ impl HostDense {
     ///
     /// # Errors
     /// If the optimizer's settings are invalid, or the graph has state.
-    pub(crate) fn new(model: &Model, plan: &RunPlan<'_>) -> Result<Self> {
-        let RunPlan { config, batching, .. } = plan;
+    pub(crate) fn new(model: &Model, batching: Batching, plan: DensePlan) -> Result<Self> {
         check(model.graph())?;
-        let dense = rule(&config.optim.dense);
-        let optimizer = DenseOptimizer::new(dense)
-            .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
-        let parameters = Parameters::new(model.graph(), config.seed);
+        let optimizer = plan.optimizer()?;
+        let parameters = Parameters::new(model.graph(), plan.seed);
         let count = parameters.values().len();
         Ok(Self {
-            state: DenseState::new(&dense, count),
+            state: DenseState::new(&plan.rule, count),
             parameters,
-            seed: config.seed,
+            seed: plan.seed,
             optimizer,
             rows_max: batching.full_mini_batch().largest(),
             workspaces: Workspaces::default(),

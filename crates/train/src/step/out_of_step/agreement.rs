@@ -63,7 +63,7 @@ impl Agreement {
             options: Self::options(plan),
             tables: Tables::new(plan.ranks, parameters),
             clock: Arc::clone(clock),
-            optimizer: AgreedOptimizer::new(plan.config, count)?,
+            optimizer: AgreedOptimizer::new(plan.dense, count)?,
             resting: None,
             settling: Settling::Open,
         })
@@ -87,14 +87,14 @@ impl Agreement {
 
     /// Options of its protocol.
     fn options(plan: &RunPlan<'_>) -> Options {
-        let RunPlan { config, ranks, .. } = plan;
+        let RunPlan { ranks, dense, .. } = plan;
         // The optimizer has its own rate.
         let usual = Options::new(u64::MAX, Rate::constant(1.0));
         let probes = ranks.sync.probes.min(ranks.count);
         let age_max = ranks.sync.age;
         // A rank that is ahead computes gradients of old parameters: two suffice to continue while
         // others are late.
-        Options { seed: config.seed, probes, age_max, waiting_max: 2, ..usual }
+        Options { seed: dense.seed, probes, age_max, waiting_max: 2, ..usual }
     }
 
     /// Begins with the parameters and optimizer state of `dense`; returns the protocol.
