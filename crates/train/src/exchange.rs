@@ -55,7 +55,7 @@ impl Exchange {
 
     /// The bytes of the rank that has the most examples.
     pub(crate) fn of(plan: &RunPlan<'_>, model: &Model) -> Self {
-        let RunPlan { config, batching, ranks, .. } = plan;
+        let RunPlan { batching, ranks, tiers, .. } = plan;
         let (all, own) = (batching.mini_batch, own_examples(plan));
         let borrowed = Self::borrowed_rows(plan, model);
         let subtrees = Blocks::subtrees_max(batching.blocks, ranks.learners()) as u64;
@@ -66,7 +66,7 @@ impl Exchange {
         };
         let weights = |table: &TableSpec| (table.weight_count() * size_of::<f32>()) as u64;
         let mask = if subtrees > 1 { MASK } else { 0 };
-        let weighs = config.tiers.policy.weighs_occurrences();
+        let weighs = tiers.policy.weighs_occurrences();
         let seen = |table: &TableSpec| {
             if EmbeddingBags::tells_seen(table, weighs) { SEEN } else { 0 }
         };

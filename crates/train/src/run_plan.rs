@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use stepwell_data::{Layout, Schema};
+use stepwell_device::Choice;
 use stepwell_engine::Blocks;
 use stepwell_nn::Precision;
 use stepwell_optim::{DenseOptimizer, Rule};
-use stepwell_settings::{Config, DensePlace, ExchangeKind, SyncConfig};
+use stepwell_settings::{Config, DataConfig, DensePlace, ExchangeKind, SyncConfig, TierConfig};
 
 use crate::models::rule;
 use crate::{Error, Result};
@@ -16,11 +17,19 @@ use crate::{Error, Result};
 pub(crate) struct RunPlan<'a> {
     /// All settings as given: models are built from them, and checkpoints compared with them.
     pub(crate) config: &'a Config,
+    /// Compute threads.
+    pub(crate) threads: usize,
+    /// Devices of each rank.
+    pub(crate) device: &'a Choice,
+    /// Source of examples.
+    pub(crate) data: &'a DataConfig,
     /// Columns of the data; `None` for Criteo's click logs.
     pub(crate) layout: Option<Arc<Layout>>,
     pub(crate) batching: Batching,
     pub(crate) ranks: RankPlan,
     pub(crate) dense: DensePlan,
+    /// Memory and disk.
+    pub(crate) tiers: &'a TierConfig,
 }
 
 impl<'a> RunPlan<'a> {
@@ -32,10 +41,14 @@ impl<'a> RunPlan<'a> {
         config.check().map_err(Error::Config)?;
         Ok(Self {
             config,
+            threads: config.threads,
+            device: &config.device,
+            data: &config.data,
             layout: config.layout().map_err(Error::Config)?,
             batching: Batching::of(config),
             ranks: RankPlan::of(config),
             dense: DensePlan::of(config),
+            tiers: &config.tiers,
         })
     }
 
@@ -126,12 +139,13 @@ impl RankPlan {
 /// The dense part: where and how it is computed and trained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DensePlan {
-    /// Optimizer of its parameters.
+    /// Optimizer of the parameters.
     pub(crate) rule: Rule,
+    /// Where it is computed.
     pub(crate) place: DensePlace,
-    /// Number type of the operands of its products.
+    /// Number type of the operands of products.
     pub(crate) precision: Precision,
-    /// Seed of all random values of the run.
+    /// Seed of the initial parameters.
     pub(crate) seed: u64,
 }
 

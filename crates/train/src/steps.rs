@@ -80,8 +80,8 @@ impl Steps {
         let store = Arc::new(Store::create(disk, options)?);
         let staging = Staging::new(table.row_lanes(), 1 << 12, 2);
         let group = Arc::new(Group::new(table.clone(), slots, store, staging)?);
-        let pool = compute_pool(config.threads)?;
-        let planner = Planner::new(slots, 2, config.tiers.policy);
+        let pool = compute_pool(plan.threads)?;
+        let planner = Planner::new(slots, 2, plan.tiers.policy);
         let prefetch = PrefetchDepth { lookahead: 0, horizon: 0 };
         let hands = Hands::Caller;
         let clock_of_stages = Arc::clone(&clock);

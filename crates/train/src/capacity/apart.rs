@@ -46,7 +46,7 @@ impl Apart {
 }
 
 fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
-    let threads = wanted.plan.config.threads;
+    let threads = wanted.plan.threads;
     let layout = wanted.inputs.into_iter().flatten().find_map(Input::layout);
     let chunk = match layout {
         Some(layout) => layout.chunk_bytes_max(BLOCK_BYTES),
@@ -85,7 +85,7 @@ fn add_shuffle(
     wanted: &Wanted<'_>,
     (layout, chunk): (Option<&Arc<Layout>>, u64),
 ) {
-    let room = wanted.plan.config.data.shuffle;
+    let room = wanted.plan.data.shuffle;
     if room == 0 {
         return;
     }
@@ -161,7 +161,7 @@ fn learning_bytes_max(model: &Model, plan: &RunPlan<'_>) -> Result<u64> {
 
 /// The most streams of the data that a rank reads.
 fn streams_read(plan: &RunPlan<'_>) -> usize {
-    let (streams, blocks) = (plan.config.data.streams, plan.batching.blocks);
+    let (streams, blocks) = (plan.data.streams, plan.batching.blocks);
     let ranks = plan.ranks.learners();
     let of_each = blocks / streams;
     let read = |rank: usize| {

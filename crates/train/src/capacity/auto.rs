@@ -19,7 +19,7 @@ use crate::run_plan::RunPlan;
 
 /// Whether settings give devices memory or work, without naming devices.
 fn insists(plan: &RunPlan<'_>) -> bool {
-    plan.config.tiers.hbm.is_some() || plan.dense.place == DensePlace::Device
+    plan.tiers.hbm.is_some() || plan.dense.place == DensePlace::Device
 }
 
 /// The devices of rank `part` of `parts`, which divide `offer`; `None` and a note if they cannot
@@ -30,7 +30,7 @@ pub(crate) fn part(
     of: RankOf,
     note: &dyn Fn(String),
 ) -> std::result::Result<Option<Offer>, String> {
-    let is_asked = plan.config.device != Choice::Auto || plan.dense.place == DensePlace::Device;
+    let is_asked = *plan.device != Choice::Auto || plan.dense.place == DensePlace::Device;
     match offer.part(of.rank, of.ranks) {
         Err(why) if !is_asked => {
             note(format!("no GPU is used: {why}"));
@@ -49,7 +49,7 @@ pub(super) fn plan(
     offer: &Offer,
 ) -> Result<(Option<DeviceRoom>, Vec<String>)> {
     let room_of = |offer: &Offer| DeviceRoom::plan(plan, model, (tiers, load), offer);
-    if plan.config.device != Choice::Auto {
+    if *plan.device != Choice::Auto {
         return room_of(offer).map(|room| (Some(room), Vec::new()));
     }
     // Devices with the most memory come first.
@@ -87,7 +87,7 @@ fn most_room(
 ) -> (usize, &'static str) {
     let free = |count: usize| offer.free()[order[count - 1]];
     let all = order.len();
-    let Some(hbm) = plan.config.tiers.hbm else {
+    let Some(hbm) = plan.tiers.hbm else {
         let most = (1..=all).max_by_key(|count| u128::from(free(*count)) * *count as u128);
         return (most.unwrap_or(all), "and rows have more space without it");
     };

@@ -46,20 +46,19 @@ impl DeviceRoom {
         (tiers, load): (&TierPlan, &Load),
         offer: &Offer,
     ) -> Result<Self> {
-        let config = plan.config;
         if plan.dense.place == DensePlace::Device {
             let wrong = |why| format!("train.dense is device: {why}; or choose train.dense = host");
             offer.multiplies().map_err(|why| Error::Config(wrong(why)))?;
         }
         let dense = dense_bytes(plan, model, offer.len());
-        let hbm = hbm(config.tiers.hbm, offer, ByteCount(dense.0))?;
+        let hbm = hbm(plan.tiers.hbm, offer, ByteCount(dense.0))?;
         let lends = Exchange::borrowed_rows(plan, model).is_some();
-        let (devices, lookup) = (offer.len(), config.tiers.lookup);
+        let (devices, lookup) = (offer.len(), plan.tiers.lookup);
         let pooling = TrainedModel::pool_shape(model, plan, devices);
-        let by_use = (model.by_use(), config.tiers.warm_up);
+        let by_use = (model.by_use(), plan.tiers.warm_up);
         let share = DeviceShare { hbm, devices, lends, lookup, pooling, by_use };
         let rows = DevicePlan::new(tiers, model.tables(), load, share);
-        let rows = rows.map_err(|error| too_full(error, config.tiers.hbm, (offer, dense.0)))?;
+        let rows = rows.map_err(|error| too_full(error, plan.tiers.hbm, (offer, dense.0)))?;
         Ok(Self { offer: offer.clone(), rows, dense })
     }
 
@@ -88,7 +87,7 @@ impl DeviceRoom {
 
     /// Notes that rows would use more of `tiers.hbm` if the host had more slots.
     pub(super) fn tight(&self, tiers: &TierPlan, wanted: &Wanted<'_>) -> Option<String> {
-        let given = wanted.plan.config.tiers.hbm?;
+        let given = wanted.plan.tiers.hbm?;
         let mut slots = tiers.groups.iter().zip(&self.rows.slots);
         let is_half = slots.any(|(group, slots)| *slots == group.slots / 2 / self.offer.len());
         let used = ByteCount(self.rows.device_bytes());

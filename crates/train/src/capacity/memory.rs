@@ -63,7 +63,7 @@ pub(super) fn share_out(wanted: &Wanted<'_>, apart: &Apart, memory: ByteCount) -
 /// Sizes of the tiers if `bytes` go to the searched one: rows in memory, or the index if the size
 /// of rows is set.
 fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOptions> {
-    let given = &wanted.plan.config.tiers;
+    let given = wanted.plan.tiers;
     let dram = given.dram.map_or(bytes, |dram| dram.0);
     let part = dram / PART;
     let segment = part.clamp(SEGMENT_MIN, TierConfig::SEGMENT.0) >> 20 << 20;
@@ -87,14 +87,14 @@ fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOption
 
 /// Least bytes of the searched tier.
 fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
-    let TierConfig { dram, index, .. } = wanted.plan.config.tiers;
+    let TierConfig { dram, index, .. } = wanted.plan.tiers;
     // Enough to make a plan with.
     let whole = room.saturating_add(of_tables(wanted)).saturating_add(DRAM_MIN);
     let dram = dram.map_or(whole, |dram| dram.0);
     let index_whole = index.unwrap_or(ByteCount(INDEX_WHOLE));
-    let plain = tier_options(&wanted.plan.config.tiers, wanted.plan.batching);
+    let plain = tier_options(wanted.plan.tiers, wanted.plan.batching);
     let plan = tiers(wanted, TierOptions { dram: ByteCount(dram), index: index_whole, ..plain })?;
-    Ok(match wanted.plan.config.tiers.dram {
+    Ok(match wanted.plan.tiers.dram {
         Some(_) => index_for(wanted, &plan, ROWS_ON_DISK_MIN, before),
         None => {
             let least = plan.dram_least(wanted.model.tables(), &load(wanted));

@@ -9,8 +9,7 @@ use crate::run_plan::RunPlan;
 /// The settings that reduce the bound `bound`, if the command has them; `None` if the bound follows
 /// from the data, from the checkpoint, or from no setting.
 pub(super) fn of(bound: &str, wanted: &Wanted<'_>) -> Option<&'static str> {
-    let Wanted { plan: RunPlan { config, .. }, scores, .. } = *wanted;
-    let tiers = &config.tiers;
+    let Wanted { plan: RunPlan { config, data, tiers, .. }, scores, .. } = *wanted;
     // If `memory` is too small, the sizes that it decides are the least for a mini-batch.
     let shared = config.memory.is_some();
     // A checkpoint's model and mini-batches are fixed.
@@ -38,10 +37,8 @@ pub(super) fn of(bound: &str, wanted: &Wanted<'_>) -> Option<&'static str> {
         "rows going down" => "tiers.dram or model.dim",
         "rows read elsewhere" => mini_batch?,
         // The number of examples in data is given.
-        "scores" if config.data.paths.is_empty() && config.data.eval_paths.is_empty() => {
-            "synth.examples"
-        }
-        "source" if config.data.streams > 1 => "data.streams",
+        "scores" if data.paths.is_empty() && data.eval_paths.is_empty() => "synth.examples",
+        "source" if data.streams > 1 => "data.streams",
         "reading" => "threads",
         "shuffle" if !scores => "data.shuffle",
         "data cache" => "data.skip_max, or leave data.cache out",

@@ -131,18 +131,18 @@ impl Capacity {
     /// `memory` is too little, `tiers.dram` holds no row, or the store's settings don't fit
     /// together.
     pub(crate) fn plan(wanted: &Wanted<'_>) -> Result<Self> {
-        let Wanted { plan: RunPlan { config, .. }, offer, .. } = wanted;
-        if offer.is_none() && wanted.plan.dense.place == DensePlace::Device {
+        let Wanted { plan, offer, .. } = wanted;
+        if offer.is_none() && plan.dense.place == DensePlace::Device {
             return Err(Error::Config(format!(
                 "train.dense = device needs a device, but device = {}: choose a device, such as \
                  emulated:1, or train.dense = host",
-                config.device
+                plan.device
             )));
         }
         let apart = Apart::of(wanted)?;
-        let mut capacity = match config.memory {
+        let mut capacity = match plan.config.memory {
             Some(memory) => memory::share_out(wanted, &apart, memory)?,
-            None => Self::with(wanted, &apart, tier_options(&config.tiers, wanted.plan.batching))?,
+            None => Self::with(wanted, &apart, tier_options(plan.tiers, plan.batching))?,
         };
         capacity.lacks = capacity.lack(wanted);
         Ok(capacity)
@@ -152,11 +152,10 @@ impl Capacity {
     fn with(wanted: &Wanted<'_>, apart: &Apart, options: TierOptions) -> Result<Self> {
         let exact = wanted.examples.unwrap_or(u64::MAX);
         let Wanted { plan, model, offer, .. } = wanted;
-        let config = plan.config;
         let (mut tiers, load) = (tiers(wanted, options)?, load(wanted));
         match wanted.from {
             Some(checkpoint) if wanted.scores => tiers.hold(checkpoint),
-            None if !wanted.has_rows && wanted.rows.is_none() && config.tiers.index.is_none() => {
+            None if !wanted.has_rows && wanted.rows.is_none() && plan.tiers.index.is_none() => {
                 tiers.hold_known();
             }
             _ => {}
@@ -171,7 +170,7 @@ impl Capacity {
             budget: Budget::default(),
             dense_bytes: apart.dense,
             rows_before: wanted.before.clone().unwrap_or_default(),
-            memory: config.memory,
+            memory: plan.config.memory,
             lacks: None,
             tight: Vec::new(),
             notes,
@@ -231,7 +230,7 @@ impl Capacity {
     /// Threads that a run starts: those that parse and compute, one for each other stage, and one
     /// per store, which merges segments.
     fn threads(&self, plan: &RunPlan<'_>) -> u64 {
-        let threads = plan.config.threads as u64;
+        let threads = plan.threads as u64;
         // Each rank adds a thread and a stage.
         let of_rank = if plan.ranks.count > 1 { 2 } else { 0 };
         // Out of step, another stage computes in a separate pool.
@@ -261,18 +260,18 @@ impl Capacity {
 
 /// The tiers of a run.
 fn tiers(wanted: &Wanted<'_>, options: TierOptions) -> Result<TierPlan> {
-    let Wanted { plan: RunPlan { config, .. }, model, .. } = wanted;
+    let Wanted { plan, model, .. } = wanted;
     let features = model.features();
     let (expected, most) = (features.expected_by_table(), features.ids_by_table());
     let tables = model.tables().iter().zip(expected).zip(most);
     // Sizes that are set are kept, and rows on devices are a part of those in memory.
-    let is_shared = config.tiers.dram.is_none() && wanted.offer.is_none();
+    let is_shared = plan.tiers.dram.is_none() && wanted.offer.is_none();
     let examples = wanted.examples.filter(|_| is_shared);
     let scored = rows_to_score(wanted);
     let loads: Vec<TableLoad> = tables
         .enumerate()
         .map(|(number, ((table, expected), ids_max))| {
-            let given = given(&config.tables, table).map(|bytes| bytes.0);
+            let given = given(&plan.config.tables, table).map(|bytes| bytes.0);
             let asked = examples.map(|examples| examples.saturating_mul(ids_max));
             let scored = scored.as_ref().map(|rows| rows[number]);
             let rows_max = asked.into_iter().chain(scored).min().filter(|_| given.is_none());

@@ -18,7 +18,7 @@ const MINI_BATCHES: usize = 4;
 /// Data that cannot be read, or has no example.
 pub(super) fn count(plan: &RunPlan<'_>, sources: &Sources, model: &Model) -> Result<Vec<f64>> {
     let mut options = model.features().read_options(BLOCK_BYTES);
-    options.skip_max = plan.config.data.skip_max;
+    options.skip_max = plan.data.skip_max;
     let mut reader = Reader::open((*sources.input).clone(), &options)?;
     let mut chunk = reader.chunk();
     let mut counter = Counter::new(plan.batching, plan.ranks.count, model.inputs());

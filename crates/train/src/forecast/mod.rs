@@ -67,8 +67,8 @@ impl Forecast {
         known: &Known,
     ) -> Result<Self> {
         let keys = keys::count(plan, sources, model)?;
-        let RunPlan { config, batching, ranks, .. } = plan;
-        let weighs = config.tiers.policy.weighs_occurrences();
+        let RunPlan { batching, ranks, tiers, .. } = plan;
+        let weighs = tiers.policy.weighs_occurrences();
         let tables = model.tables().iter().zip(keys).map(|(table, keys)| Touched {
             keys,
             weights: table.weight_count(),
@@ -82,7 +82,7 @@ impl Forecast {
             subtrees: Blocks::subtrees_max(batching.blocks, ranks.count),
             dense: model.graph().parameter_count(),
         };
-        Ok(Self::of_step(&step, config.threads, known))
+        Ok(Self::of_step(&step, plan.threads, known))
     }
 
     fn of_step(step: &Step, threads: usize, known: &Known) -> Self {

@@ -57,7 +57,7 @@ impl Cut {
 }
 
 pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
-    let RunPlan { config, batching, .. } = plan;
+    let RunPlan { config, batching, data, .. } = plan;
     let mut tables = model.inputs();
     if !rules.hold(Rule::SaltKeys) {
         tables.iter_mut().for_each(|table| table.salt = 0);
@@ -68,15 +68,15 @@ pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: R
         checkpoint_every: if checkpoints { config.checkpoint.every } else { 0 },
         checkpoint_at_end: checkpoints,
         checkpoint_evaluated: checkpoints && config.checkpoint.best != BestKind::None,
-        epochs: config.data.epochs,
-        skip_max: config.data.skip_max,
+        epochs: data.epochs,
+        skip_max: data.skip_max,
         blocks: batching.blocks,
         rank: None,
         servers: 0,
         tables,
         labels: model.label_lanes(),
         features: model.features().clone(),
-        shuffle: config.data.shuffle,
+        shuffle: data.shuffle,
         seed: config.seed,
     }
 }

@@ -202,7 +202,7 @@ fn wire(
     };
     let options = model.features().read_options(parts.block_bytes);
     let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
-    let reading = stepwell_data::stages(parts.passes, options, plan.config.threads, cache, events);
+    let reading = stepwell_data::stages(parts.passes, options, plan.threads, cache, events);
     let watch = Reporting {
         observer: parts.observer,
         clock: Arc::clone(&rhythm.clock),

@@ -127,8 +127,8 @@ pub(super) fn offer(
         // Rows on devices are updated in step.
         return Ok(None);
     }
-    let wrong = |why| Error::Config(format!("device = {}: {why}", plan.config.device));
-    let offer = machine.devices.offer(&plan.config.device, note).map_err(wrong)?;
+    let wrong = |why| Error::Config(format!("device = {}: {why}", plan.device));
+    let offer = machine.devices.offer(plan.device, note).map_err(wrong)?;
     // Ranks that are threads divide this process's devices; a rank that is a process has the
     // devices that its launcher shows it.
     let of = match &machine.ranks {
@@ -162,9 +162,8 @@ fn devices(
     capacity: &Capacity,
 ) -> Result<(Option<Arc<DeviceTier>>, Vec<Device>)> {
     let Some(room) = &capacity.devices else { return Ok((None, Vec::new())) };
-    let wrong = |why| Error::Config(format!("device = {}: {why}", plan.config.device));
-    let devices =
-        machine.devices.open(&room.offer, room.wanted(plan.config.threads)).map_err(wrong)?;
+    let wrong = |why| Error::Config(format!("device = {}: {why}", plan.device));
+    let devices = machine.devices.open(&room.offer, room.wanted(plan.threads)).map_err(wrong)?;
     let options = DeviceOptions { devices: devices.clone(), place: machine.place() };
     let rows = room.rows.clone();
     Ok((Some(DeviceTier::new(&options, rows, &capacity.tiers, machine.rules)?), devices))
@@ -296,7 +295,7 @@ fn mode(model: TrainedModel, plan: &RunPlan<'_>, machine: &Machine) -> Result<Mo
         return Ok(Mode::InStep(steps));
     }
     // The owner must answer other ranks while its learner computes.
-    let pool = pool(plan.config.threads, machine)?;
+    let pool = pool(plan.threads, machine)?;
     let learner = Learner::new(plan, steps.model(), ranks, machine.late, pool)?;
     Ok(Mode::OutOfStep(steps, Box::new(learner)))
 }
@@ -315,7 +314,7 @@ fn trained(
     devices: &[Device],
 ) -> Result<TrainedModel> {
     let machine = &around.machine;
-    let pool = pool(plan.config.threads, machine)?;
+    let pool = pool(plan.threads, machine)?;
     let mut trained = TrainedModel::new(model, plan, pool, Arc::clone(&machine.clock))?;
     if plan.dense.place == DensePlace::Device {
         trained.compute_on(devices, plan)?;

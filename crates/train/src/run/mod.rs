@@ -152,7 +152,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
         (around.on_note)(&format!(
             "nothing was left to train: the run with data.epochs = {} ended at step {}; raise \
              data.epochs to continue",
-            config.data.epochs, report.steps
+            plan.data.epochs, report.steps
         ));
     }
     if counts && !told_ahead && !report.interrupted {
@@ -192,7 +192,7 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
     let sources = share(plan, sources, fabric, stop)?;
     sources.check_read_once()?;
     if check_evaluation(config, &sources, stop)? == Some(0) {
-        nothing_chosen(&config.data)?;
+        nothing_chosen(plan.data)?;
         (around.on_note)("the evaluation part has no example: nothing will be evaluated");
     }
     agree(plan, around, &sources)?;
@@ -282,7 +282,7 @@ fn checked(config: &Config) -> Result<RunPlan<'_>> {
 fn planned(plan: &RunPlan<'_>, expected: &Expected<'_>) -> Result<(Capacity, Sources, Model)> {
     let config = plan.config;
     let sources = sources(plan, &StopRequest::new())?;
-    sources.check_streams(config.data.streams)?;
+    sources.check_streams(plan.data.streams)?;
     let model = build::model(config, &sources)?;
     let notes = RefCell::new(Vec::new());
     let note = |note| notes.borrow_mut().push(note);

@@ -40,7 +40,7 @@ pub(crate) fn schema(config: &Config) -> Result<Schema> {
 /// The data that the settings name.
 pub(super) fn sources(plan: &RunPlan<'_>, stop: &StopRequest) -> Result<Sources> {
     let config = plan.config;
-    let data = config.data.clone();
+    let data = plan.data.clone();
     let taken = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
     let taken = taken.into_iter().filter_map(|(key, place)| Some((key, place.clone()?)));
     let options = SourceOptions {
@@ -55,7 +55,7 @@ pub(super) fn sources(plan: &RunPlan<'_>, stop: &StopRequest) -> Result<Sources>
         skip_max: data.skip_max,
         cache: data.cache,
         taken: taken.collect(),
-        threads: threads(config.threads),
+        threads: threads(plan.threads),
     };
     Ok(Sources::find(options, stop)?)
 }
@@ -68,7 +68,7 @@ pub(super) fn share(
     fabric: Option<&Fabric>,
     stop: &StopRequest,
 ) -> Result<Sources> {
-    let (batching, streams) = (plan.batching, plan.config.data.streams);
+    let (batching, streams) = (plan.batching, plan.data.streams);
     let servers = plan.ranks.servers;
     let RankOf { rank, ranks } = fabric.map_or(RankOf::ALONE, Fabric::place);
     if ranks == 1 && streams == 1 {

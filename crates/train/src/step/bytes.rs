@@ -23,8 +23,8 @@ impl TrainedModel {
 
     /// The most bytes of a model in training.
     pub(crate) fn bytes_max(model: &Model, plan: &RunPlan<'_>) -> u64 {
-        let RunPlan { config, batching, .. } = plan;
-        let Batching { mini_batch, blocks, .. } = *batching;
+        let RunPlan { batching, threads, device, .. } = *plan;
+        let Batching { mini_batch, blocks, .. } = batching;
         let rows = batching.full_mini_batch().largest();
         let own_blocks = blocks.div_ceil(plan.ranks.learners());
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
@@ -34,16 +34,16 @@ impl TrainedModel {
             let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
             let examples = example_bytes(model, mini_batch);
             // Emulated devices multiply here, each one product at a time.
-            let devices = if let Choice::Emulated(count) = config.device { count } else { 0 };
+            let devices = if let Choice::Emulated(count) = *device { count } else { 0 };
             let products = devices * model.graph().packing_bytes(rows);
-            return (6 * count * lanes + config.threads * update + products + examples) as u64;
+            return (6 * count * lanes + threads * update + products + examples) as u64;
         }
         let constants = model.graph().packed_bytes() + model.graph().constant_bytes();
         let parameters = 3 * count * lanes + own_blocks * own(count) + constants;
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
-        let threads = config.threads * (pass + update + model.graph().packing_bytes(rows));
+        let threads = threads * (pass + update + model.graph().packing_bytes(rows));
         (parameters + threads + example_bytes(model, mini_batch)) as u64
     }
 }

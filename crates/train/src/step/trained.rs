@@ -94,7 +94,7 @@ impl TrainedModel {
         let shape = Shape {
             blocks: plan.batching.blocks,
             staleness: plan.batching.staleness,
-            weighs_occurrences: plan.config.tiers.policy.weighs_occurrences(),
+            weighs_occurrences: plan.tiers.policy.weighs_occurrences(),
             sketch_bytes,
         };
         let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
