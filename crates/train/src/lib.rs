@@ -52,6 +52,7 @@ pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
     train,
 };
+pub use run_plan::StoragePlan;
 pub use statistics::with_statistics;
 pub use steps::{StepInput, StepSeconds, Steps};
 pub use stepwell_engine::process_limits::memory_bytes;

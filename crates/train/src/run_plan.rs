@@ -1,5 +1,6 @@
 //! The settings of a run, checked and resolved once, in parts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_data::{Layout, Schema};
@@ -7,7 +8,9 @@ use stepwell_device::Choice;
 use stepwell_engine::Blocks;
 use stepwell_nn::Precision;
 use stepwell_optim::{DenseOptimizer, Rule};
-use stepwell_settings::{Config, DataConfig, DensePlace, ExchangeKind, SyncConfig, TierConfig};
+use stepwell_settings::{
+    CheckpointConfig, Config, DataConfig, DensePlace, ExchangeKind, SyncConfig, TierConfig,
+};
 
 use crate::models::rule;
 use crate::{Error, Result};
@@ -30,6 +33,7 @@ pub(crate) struct RunPlan<'a> {
     pub(crate) dense: DensePlan,
     /// Memory and disk.
     pub(crate) tiers: &'a TierConfig,
+    pub(crate) storage: StoragePlan,
 }
 
 impl<'a> RunPlan<'a> {
@@ -49,6 +53,7 @@ impl<'a> RunPlan<'a> {
             ranks: RankPlan::of(config),
             dense: DensePlan::of(config),
             tiers: &config.tiers,
+            storage: StoragePlan::of(config),
         })
     }
 
@@ -166,5 +171,31 @@ impl DensePlan {
     pub(crate) fn optimizer(&self) -> Result<DenseOptimizer> {
         DenseOptimizer::new(self.rule)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))
+    }
+}
+
+/// Where a run keeps rows and checkpoints, and when it writes checkpoints.
+#[derive(Clone, Debug)]
+pub struct StoragePlan {
+    /// Directory of this rank's rows; `None` for a temporary one.
+    pub rows: Option<PathBuf>,
+    /// Number of ranks. Each of several has a directory for rows within the one that was named.
+    pub ranks: usize,
+    /// Checkpoints.
+    pub checkpoints: CheckpointConfig,
+}
+
+impl StoragePlan {
+    fn of(config: &Config) -> Self {
+        Self {
+            rows: config.tiers.ssd.clone(),
+            ranks: config.ranks.count,
+            checkpoints: config.checkpoint.clone(),
+        }
+    }
+
+    /// Whether the run writes checkpoints.
+    pub(crate) fn saves(&self) -> bool {
+        self.checkpoints.dir.is_some()
     }
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Keep, Placement};
-use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
-use stepwell_train::{Checkpoints, Error, OnNote, Places, Result, RowPlaces};
+use stepwell_train::{Checkpoints, Error, OnNote, Places, Result, RowPlaces, StoragePlan};
 
 use crate::checkpoints::Vault;
 
@@ -22,16 +21,16 @@ pub(crate) struct Simulated {
 }
 
 impl Places for Simulated {
-    fn checkpoints(&self, _: &Config, _: Placement) -> Result<Option<Box<dyn Checkpoints>>> {
+    fn checkpoints(&self, _: &StoragePlan, _: Placement) -> Result<Option<Box<dyn Checkpoints>>> {
         let is_one = self.from.is_some() || self.vault.is_some();
         Ok(is_one.then(|| Box::new(self.clone()) as Box<dyn Checkpoints>))
     }
 
-    fn checkpoints_of_all(&self, config: &Config) -> Result<Option<Box<dyn Checkpoints>>> {
-        self.checkpoints(config, Placement::Fresh)
+    fn checkpoints_of_all(&self, storage: &StoragePlan) -> Result<Option<Box<dyn Checkpoints>>> {
+        self.checkpoints(storage, Placement::Fresh)
     }
 
-    fn rows(&self, _: &Config, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
+    fn rows(&self, _: &StoragePlan, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
         Ok((Box::new(self.clone()), None))
     }
 }
@@ -46,7 +45,7 @@ impl Checkpoints for Simulated {
         from.ok_or_else(|| Error::Config(format!("there is no checkpoint of step {step}")))
     }
 
-    fn writer(self: Box<Self>, _: &Config, _: OnNote) -> Result<Option<Box<dyn Keep>>> {
+    fn writer(self: Box<Self>, _: usize, _: OnNote) -> Result<Option<Box<dyn Keep>>> {
         Ok(self.vault.map(|vault| Box::new(vault) as Box<dyn Keep>))
     }
 }

@@ -322,14 +322,14 @@ fn tier_options(tiers: &TierConfig, batching: Batching) -> TierOptions {
 
 /// The run's demands on its tiers.
 fn load(wanted: &Wanted<'_>) -> Load {
-    let RunPlan { config, batching, .. } = wanted.plan;
+    let RunPlan { batching, storage, .. } = wanted.plan;
     Load {
         mini_batch: batching.mini_batch as u64,
         batch: batching.batch() as u64,
         lookahead: batching.lookahead as u64,
         staleness: batching.staleness as u64,
         sketch_bytes: wanted.model.sketch_bytes().to_vec(),
-        saves: config.checkpoint.dir.is_some(),
+        saves: storage.saves(),
         // Stores of the first format, which do not describe their rows, are rewritten.
         unchanged: wanted.scores && wanted.before.is_some(),
         examples: wanted.examples,

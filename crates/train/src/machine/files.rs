@@ -12,10 +12,10 @@ use stepwell_engine::{
     ModelPart, Placement, Scratch, SetAside, WholeModel, list, passed_over, prepare,
     refuse_checkpoint, refuse_store,
 };
-use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
 use super::{Checkpoints, DiskRoom, OnNote, Places, RowPlaces};
+use crate::run_plan::StoragePlan;
 use crate::{Error, Result};
 
 /// The machine's file system: `checkpoint.dir` and `tiers.ssd`.
@@ -25,10 +25,10 @@ pub struct Files;
 impl Places for Files {
     fn checkpoints(
         &self,
-        config: &Config,
+        storage: &StoragePlan,
         placement: Placement,
     ) -> Result<Option<Box<dyn Checkpoints>>> {
-        let Some(directory) = &config.checkpoint.dir else {
+        let Some(directory) = &storage.checkpoints.dir else {
             if matches!(placement, Placement::Resume | Placement::ResumeOrStart) {
                 return Err(Error::Config(
                     "--resume needs a directory to resume from: give --checkpoint DIR".to_owned(),
@@ -47,16 +47,16 @@ impl Places for Files {
                 directory.display()
             )));
         }
-        keep_apart(directory, named_rows(config))?;
+        keep_apart(directory, named_rows(storage))?;
         let lock = DirectoryLock::take(directory)?;
         // Before any checkpoint is set aside.
-        config.tiers.ssd.as_deref().map(Scratch::check).transpose()?;
+        storage.rows.as_deref().map(Scratch::check).transpose()?;
         let disk = Arc::new(FileDisk::open(directory).map_err(EngineError::from)?);
         Ok(Some(Box::new(Directory { disk, lock: Some(lock), resumes: false })))
     }
 
-    fn checkpoints_of_all(&self, config: &Config) -> Result<Option<Box<dyn Checkpoints>>> {
-        let Some(directory) = &config.checkpoint.dir else { return Ok(None) };
+    fn checkpoints_of_all(&self, storage: &StoragePlan) -> Result<Option<Box<dyn Checkpoints>>> {
+        let Some(directory) = &storage.checkpoints.dir else { return Ok(None) };
         let disk = FileDisk::open(directory).map_err(|error| {
             Error::Config(format!(
                 "checkpoint.dir = {} was opened by rank 0, but this rank cannot find it ({error}): \
@@ -69,10 +69,10 @@ impl Places for Files {
 
     fn rows(
         &self,
-        config: &Config,
+        storage: &StoragePlan,
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
-        let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
+        let scratch = Scratch::open(storage.rows.as_deref(), placement)?;
         let note = scratch.note().map(str::to_owned);
         Ok((Box::new(scratch), note))
     }
@@ -85,16 +85,20 @@ impl Places for Files {
         Some(DiskRoom { free, file_system: there.metadata().ok()?.dev() })
     }
 
-    fn clear_other_ranks(&self, config: &Config, placement: Placement) -> Result<Vec<String>> {
-        let Some(named) = named_rows(config) else { return Ok(Vec::new()) };
-        Ok(Scratch::clear_other_ranks(named, config.ranks.count, placement)?)
+    fn clear_other_ranks(
+        &self,
+        storage: &StoragePlan,
+        placement: Placement,
+    ) -> Result<Vec<String>> {
+        let Some(named) = named_rows(storage) else { return Ok(Vec::new()) };
+        Ok(Scratch::clear_other_ranks(named, storage.ranks, placement)?)
     }
 }
 
 /// The directory named for rows; each of several ranks has a directory in it.
-fn named_rows(config: &Config) -> Option<&Path> {
-    let own = config.tiers.ssd.as_deref()?;
-    if config.ranks.count > 1 { own.parent() } else { Some(own) }
+fn named_rows(storage: &StoragePlan) -> Option<&Path> {
+    let own = storage.rows.as_deref()?;
+    if storage.ranks > 1 { own.parent() } else { Some(own) }
 }
 
 /// Refuses the same directory for checkpoints and rows.
@@ -158,9 +162,8 @@ impl Checkpoints for Directory {
         Ok(Checkpoint::open(&path)?)
     }
 
-    fn writer(self: Box<Self>, config: &Config, note: OnNote) -> Result<Option<Box<dyn Keep>>> {
+    fn writer(self: Box<Self>, keep: usize, note: OnNote) -> Result<Option<Box<dyn Keep>>> {
         let Self { disk, lock, resumes } = *self;
-        let keep = config.checkpoint.keep;
         let writer = match resumes {
             true => CheckpointWriter::resume(disk, keep)?,
             false => CheckpointWriter::new(disk, keep),

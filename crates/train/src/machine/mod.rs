@@ -17,13 +17,13 @@ use stepwell_base::stop::StopRequest;
 use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Keep, Placement, SetAside, Witness};
 use stepwell_fabric::{Fabric, Network};
-use stepwell_settings::Config;
 use stepwell_ssd::Compaction;
 
 pub use self::devices::{Accelerators, Devices};
 pub use self::files::Files;
 pub use self::late::Late;
 use crate::capacity::Capacity;
+use crate::run_plan::StoragePlan;
 use crate::{Error, Result};
 
 /// A machine.
@@ -117,13 +117,13 @@ pub struct DiskRoom {
 
 /// Storage for what outlasts memory.
 pub trait Places: Send + Sync {
-    /// Takes the place of the run's checkpoints; `None` if `config` requests none.
+    /// Takes the place of the run's checkpoints; `None` if `storage` names none.
     ///
     /// # Errors
     /// If the place cannot be taken, or `placement` needs a missing one.
     fn checkpoints(
         &self,
-        config: &Config,
+        storage: &StoragePlan,
         placement: Placement,
     ) -> Result<Option<Box<dyn Checkpoints>>>;
 
@@ -132,7 +132,7 @@ pub trait Places: Send + Sync {
     ///
     /// # Errors
     /// If the place is not visible from here.
-    fn checkpoints_of_all(&self, config: &Config) -> Result<Option<Box<dyn Checkpoints>>>;
+    fn checkpoints_of_all(&self, storage: &StoragePlan) -> Result<Option<Box<dyn Checkpoints>>>;
 
     /// Takes the place of the run's stores; returns it with a note for the user, if any.
     ///
@@ -140,7 +140,7 @@ pub trait Places: Send + Sync {
     /// If the place cannot be taken, or holds rows that `placement` does not allow.
     fn rows(
         &self,
-        config: &Config,
+        storage: &StoragePlan,
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
 
@@ -150,11 +150,15 @@ pub trait Places: Send + Sync {
     }
 
     /// Treats rows left by a run with another number of ranks as [`Places::rows`] treats the run's
-    /// own, and returns notes for the user. Called by the first rank, with its settings.
+    /// own, and returns notes for the user. Called by the first rank, with its plan.
     ///
     /// # Errors
     /// If there are rows that `placement` does not allow, or that cannot be moved.
-    fn clear_other_ranks(&self, _config: &Config, _placement: Placement) -> Result<Vec<String>> {
+    fn clear_other_ranks(
+        &self,
+        _storage: &StoragePlan,
+        _placement: Placement,
+    ) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 }
@@ -186,11 +190,12 @@ pub trait Checkpoints {
     /// If it is missing or damaged.
     fn of_step(&mut self, step: u64) -> Result<Checkpoint>;
 
-    /// Returns a writer of later checkpoints, if any; it reports to `note`.
+    /// Returns a writer of later checkpoints, if any, which keeps the newest `keep` of them and
+    /// reports to `note`.
     ///
     /// # Errors
     /// If the place cannot be read.
-    fn writer(self: Box<Self>, config: &Config, note: OnNote) -> Result<Option<Box<dyn Keep>>>;
+    fn writer(self: Box<Self>, keep: usize, note: OnNote) -> Result<Option<Box<dyn Keep>>>;
 }
 
 /// A taken place for stores.

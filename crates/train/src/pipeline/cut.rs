@@ -57,7 +57,7 @@ impl Cut {
 }
 
 pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
-    let RunPlan { config, batching, data, .. } = plan;
+    let RunPlan { config, batching, data, storage, .. } = plan;
     let mut tables = model.inputs();
     if !rules.hold(Rule::SaltKeys) {
         tables.iter_mut().for_each(|table| table.salt = 0);
@@ -65,9 +65,9 @@ pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: R
     Cut {
         mini_batch: batching.mini_batch,
         mini_batches: batching.per_batch,
-        checkpoint_every: if checkpoints { config.checkpoint.every } else { 0 },
+        checkpoint_every: if checkpoints { storage.checkpoints.every } else { 0 },
         checkpoint_at_end: checkpoints,
-        checkpoint_evaluated: checkpoints && config.checkpoint.best != BestKind::None,
+        checkpoint_evaluated: checkpoints && storage.checkpoints.best != BestKind::None,
         epochs: data.epochs,
         skip_max: data.skip_max,
         blocks: batching.blocks,

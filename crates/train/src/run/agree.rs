@@ -40,7 +40,7 @@ pub(super) fn agree(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
         evaluated: identify(evaluated, layout)?,
     };
     // Before any rows are moved: a rank that cannot take its place ends all now.
-    plan.config.tiers.ssd.as_deref().map_or(Ok(()), Scratch::check)?;
+    plan.storage.rows.as_deref().map_or(Ok(()), Scratch::check)?;
     let fabric = &ranks.fabric;
     let said = fabric.wait(Gather::start(fabric, talk::AGREE, 0, message_of(fabric, &own))?)?;
     for (rank, message) in said.iter().enumerate() {

@@ -97,24 +97,16 @@ pub(super) fn capacity(
 }
 
 /// The ranks of a run of `count` ranks on this machine.
-fn ranks_here(count: usize, ranks: Option<&Ranks>) -> RanksHere {
+pub(super) fn ranks_here(count: usize, ranks: Option<&Ranks>) -> RanksHere {
     match ranks {
         Some(Ranks { processes: Some(here), .. }) => RanksHere { threads: 1, processes: *here },
         _ => RanksHere { threads: count, processes: 1 },
     }
 }
 
-/// Refuses a run that may need more open files than this process is allowed, with `stores` stores
-/// per rank.
-pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Result<()> {
-    lacks_files(config, ranks, stores).map_or(Ok(()), |why| Err(Error::Config(why)))
-}
-
-/// Why this process can't open as many files as the run needs.
-pub(super) fn lacks_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Option<String> {
-    let ranks = ranks_here(config.ranks.count, ranks).threads;
-    let checkpoints = config.checkpoint.dir.is_some();
-    process_limits::lacks_files(&FilesWanted { ranks, stores, checkpoints })
+/// Refuses a run that may need more open files than this process is allowed.
+pub(super) fn check_files(wanted: &FilesWanted) -> Result<()> {
+    process_limits::lacks_files(wanted).map_or(Ok(()), |why| Err(Error::Config(why)))
 }
 
 /// The devices of a rank, if there are any.
@@ -220,7 +212,11 @@ pub(super) fn build(
     capacity.check_room()?;
     std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
     let machine = &around.machine;
-    check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;
+    check_files(&FilesWanted {
+        ranks: ranks_here(plan.ranks.count, machine.ranks.as_ref()).threads,
+        stores: capacity.tiers.groups.len(),
+        checkpoints: plan.storage.saves(),
+    })?;
     if let Some(sizes) = &machine.sizes {
         sizes.apply(&mut capacity);
     }
@@ -280,7 +276,7 @@ fn check_space(
         capacity,
         places: &*machine.places,
         from: same,
-        saves: plan.config.checkpoint.dir.is_some() && !begin.scores(),
+        saves: plan.storage.saves() && !begin.scores(),
         ranks: ranks_here(plan.ranks.count, ranks).threads as u64,
     };
     start.check()
@@ -339,11 +335,11 @@ fn place(
         }
         (None, other) => other,
     };
-    let (place, note) = around.machine.places.rows(plan.config, placement)?;
+    let (place, note) = around.machine.places.rows(&plan.storage, placement)?;
     note.iter().for_each(|note| (around.on_note)(note));
     let is_first = around.machine.ranks.as_ref().is_none_or(|ranks| ranks.fabric.rank() == 0);
     if is_first {
-        let notes = around.machine.places.clear_other_ranks(plan.config, placement)?;
+        let notes = around.machine.places.clear_other_ranks(&plan.storage, placement)?;
         notes.iter().for_each(|note| (around.on_note)(note));
     }
     Ok(place)

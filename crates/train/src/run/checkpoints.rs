@@ -69,8 +69,9 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
     }
     let position = state.position;
     let tell = Arc::clone(&around.on_note);
-    let writer = place.map(|place| place.writer(plan.config, tell)).transpose()?.flatten();
-    let saver = writer.map(|writer| Saver::new(writer, state, plan.config.checkpoint.best, ranks));
+    let checkpoints = &plan.storage.checkpoints;
+    let writer = place.map(|place| place.writer(checkpoints.keep, tell)).transpose()?.flatten();
+    let saver = writer.map(|writer| Saver::new(writer, state, checkpoints.best, ranks));
     Ok(Start { from, resumes, position, saver })
 }
 
@@ -100,7 +101,7 @@ type Led = (Option<Box<dyn Checkpoints>>, Option<Checkpoint>);
 /// Takes the place; with several ranks, takes it for all and sends the others the checkpoint's
 /// step.
 fn lead(plan: &RunPlan<'_>, around: &Surroundings, fabric: Option<&Fabric>) -> Result<Led> {
-    let mut place = around.machine.places.checkpoints(plan.config, around.placement)?;
+    let mut place = around.machine.places.checkpoints(&plan.storage, around.placement)?;
     let newest = match &mut place {
         Some(place) => place.newest(around.placement, &|note| (around.on_note)(&note))?,
         None => None,
@@ -135,7 +136,7 @@ fn follow(plan: &RunPlan<'_>, around: &Surroundings, fabric: &Fabric) -> Result<
     let said = message.reader().take_exactly::<u64>(2);
     let said = said.map_err(|why| stepwell_fabric::Error::malformed(0, why))?;
     let step = (said[0] == 1).then_some(said[1]);
-    let mut place = around.machine.places.checkpoints_of_all(plan.config)?;
+    let mut place = around.machine.places.checkpoints_of_all(&plan.storage)?;
     let newest = match (&mut place, step) {
         (Some(place), Some(step)) => Some(place.of_step(step)?),
         _ => None,

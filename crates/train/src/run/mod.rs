@@ -24,13 +24,14 @@ use stepwell_base::queue::Events;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{CacheMaking, DataError, Sources};
+use stepwell_engine::process_limits::{self, FilesWanted};
 use stepwell_engine::{Checkpoint, Error as EngineError, Placement, TableSpec, Times};
 use stepwell_nn::ParameterSpec;
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
-use self::build::{Beginning, Built, StartWith, build, capacity};
+use self::build::{Beginning, Built, StartWith, build, capacity, ranks_here};
 pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
@@ -101,9 +102,10 @@ impl std::fmt::Debug for Surroundings {
 /// # Errors
 /// Everything that the user can fix, and I/O errors.
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
-    // Checked before any file is opened; there is at least one store.
-    build::check_files(config, around.machine.ranks.as_ref(), 1)?;
     let saves = config.checkpoint.dir.is_some();
+    let ranks = ranks_here(config.ranks.count, around.machine.ranks.as_ref()).threads;
+    // Checked before any file is opened; there is at least one store.
+    build::check_files(&FilesWanted { ranks, stores: 1, checkpoints: saves })?;
     let report = match &around.machine.ranks {
         Some(ranks) if ranks.processes.is_some() => ranks::run_process(config, around, ranks),
         Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
@@ -142,7 +144,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
     let begun = get_ready(plan, around, stop).map_err(|error| stopped(error, stop))?;
     let Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled } = begun;
-    let initial = config.checkpoint.initial && from.is_none();
+    let initial = plan.storage.checkpoints.initial && from.is_none();
     let report = finish(plan, around, built, (reads, saver, initial), begin);
     let rows_from = from.as_ref().map(|from| &*from.path);
     let mut report = report.map_err(|error| error.naming(&unscaled).of_rows_from(rows_from))?;
@@ -203,7 +205,8 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
     let place = start.position.read_from();
     let notes = sources.notes.iter().cloned();
     let notes = notes.chain(sources.cache_note(place));
-    let notes = notes.chain(initial_note(config, start.from.as_deref()));
+    let begun_from = start.from.as_deref().filter(|_| plan.storage.checkpoints.initial);
+    let notes = notes.chain(begun_from.map(initial_note));
     let unscaled = sources.unscaled();
     let notes = notes.chain(unscaled_note(&unscaled));
     notes.for_each(|note| (around.on_note)(&note));
@@ -242,9 +245,9 @@ fn unscaled_note(columns: &[(String, f32)]) -> Option<String> {
     })
 }
 
-fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {
-    let step = resumed.filter(|_| config.checkpoint.initial)?.step;
-    Some(format!("checkpoint.initial has no effect: the run continues after step {step}"))
+fn initial_note(resumed: &Checkpoint) -> String {
+    let step = resumed.step;
+    format!("checkpoint.initial has no effect: the run continues after step {step}")
 }
 
 /// Returns the capacity plan of a run without running it.
@@ -295,7 +298,11 @@ fn planned(plan: &RunPlan<'_>, expected: &Expected<'_>) -> Result<(Capacity, Sou
         capacity.notes.extend(warm_up::ahead(config, &sources));
     }
     // The run may be meant for another machine.
-    let files = build::lacks_files(config, None, capacity.tiers.groups.len());
+    let files = process_limits::lacks_files(&FilesWanted {
+        ranks: plan.ranks.count,
+        stores: capacity.tiers.groups.len(),
+        checkpoints: plan.storage.saves(),
+    });
     for why in capacity.lacks.clone().into_iter().chain(files) {
         capacity.notes.push(format!("this machine would refuse the run: {why}"));
     }
@@ -352,7 +359,7 @@ fn finish(
         groups: groups.clone(),
         planners,
         mode,
-        times: times(plan.config.checkpoint.minutes, around, saver.is_some(), initial),
+        times: times(plan.storage.checkpoints.minutes, around, saver.is_some(), initial),
         saver,
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,

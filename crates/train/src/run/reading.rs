@@ -39,15 +39,14 @@ pub(crate) fn schema(config: &Config) -> Result<Schema> {
 
 /// The data that the settings name.
 pub(super) fn sources(plan: &RunPlan<'_>, stop: &StopRequest) -> Result<Sources> {
-    let config = plan.config;
-    let data = plan.data.clone();
-    let taken = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
+    let (data, storage) = (plan.data.clone(), &plan.storage);
+    let taken = [("checkpoint.dir", &storage.checkpoints.dir), ("tiers.ssd", &storage.rows)];
     let taken = taken.into_iter().filter_map(|(key, place)| Some((key, place.clone()?)));
     let options = SourceOptions {
         schema: plan.schema(),
         layout: plan.layout.clone(),
         paths: data.paths,
-        stream: synth_options(config),
+        stream: synth_options(plan.config),
         eval_paths: data.eval_paths,
         eval_fraction: data.eval_fraction,
         epochs: data.epochs,

@@ -74,7 +74,7 @@ impl Start<'_> {
 
     /// Needs of the stores.
     fn rows_needs(&self, there: RowsThere) -> Option<Needs> {
-        let directory = self.plan.config.tiers.ssd.clone().unwrap_or_else(std::env::temp_dir);
+        let directory = self.plan.storage.rows.clone().unwrap_or_else(std::env::temp_dir);
         let room = self.places.room(&directory)?;
         let is_linked = self.from.is_none_or(|from| self.is_in(&from.path, room));
         // With several ranks, each clears its place and copies its part later.
@@ -99,12 +99,13 @@ impl Start<'_> {
 
     /// Needs of checkpoints; `rows` is the room where the stores are.
     fn checkpoint_needs(&self, rows: Option<DiskRoom>, there: RowsThere) -> Option<Needs> {
-        let directory = self.plan.config.checkpoint.dir.clone().filter(|_| self.saves)?;
+        let checkpoints = &self.plan.storage.checkpoints;
+        let directory = checkpoints.dir.clone().filter(|_| self.saves)?;
         let room = self.places.room(&directory)?;
         let is_linked = rows.is_none_or(|rows| rows.file_system == room.file_system);
         let dense = self.capacity.dense_bytes;
-        let kept = self.plan.config.checkpoint.keep as u64;
-        let beside = 1 + u64::from(self.plan.config.checkpoint.best != BestKind::None);
+        let kept = checkpoints.keep as u64;
+        let beside = 1 + u64::from(checkpoints.best != BestKind::None);
         let count = kept.saturating_add(beside);
         let each = if is_linked { 0 } else { self.space_of(there).after_commit };
         Some(Needs {
@@ -179,20 +180,29 @@ mod tests {
     use super::*;
     use crate::capacity::Expected;
     use crate::machine::{Checkpoints, RowPlaces};
+    use crate::run_plan::StoragePlan;
 
     /// Free bytes of file systems, by the first part of a path.
     struct Given(Vec<(&'static str, u64)>);
 
     impl Places for Given {
-        fn checkpoints(&self, _: &Config, _: Placement) -> Result<Option<Box<dyn Checkpoints>>> {
+        fn checkpoints(
+            &self,
+            _: &StoragePlan,
+            _: Placement,
+        ) -> Result<Option<Box<dyn Checkpoints>>> {
             Ok(None)
         }
 
-        fn checkpoints_of_all(&self, _: &Config) -> Result<Option<Box<dyn Checkpoints>>> {
+        fn checkpoints_of_all(&self, _: &StoragePlan) -> Result<Option<Box<dyn Checkpoints>>> {
             Ok(None)
         }
 
-        fn rows(&self, _: &Config, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
+        fn rows(
+            &self,
+            _: &StoragePlan,
+            _: Placement,
+        ) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
             Err(Error::Panicked("no rows are opened here"))
         }
 

@@ -13,8 +13,8 @@ use stepwell_engine::{Checkpoint, CheckpointWriter, History, Keep, Placement};
 use stepwell_settings::ModelKind;
 use stepwell_ssd::{StoreOptions, View};
 use stepwell_train::{
-    Checkpoints, Config, Files, Machine, OnNote, Places, Result, RowPlaces, Surroundings, evaluate,
-    train,
+    Checkpoints, Config, Files, Machine, OnNote, Places, Result, RowPlaces, StoragePlan,
+    Surroundings, evaluate, train,
 };
 
 const KIND: ModelKind = ModelKind::DeepFm;
@@ -28,16 +28,20 @@ struct Given {
 }
 
 impl Places for Given {
-    fn checkpoints(&self, _: &Config, _: Placement) -> Result<Option<Box<dyn Checkpoints>>> {
+    fn checkpoints(&self, _: &StoragePlan, _: Placement) -> Result<Option<Box<dyn Checkpoints>>> {
         Ok(Some(Box::new(self.clone())))
     }
 
-    fn checkpoints_of_all(&self, _: &Config) -> Result<Option<Box<dyn Checkpoints>>> {
+    fn checkpoints_of_all(&self, _: &StoragePlan) -> Result<Option<Box<dyn Checkpoints>>> {
         Ok(Some(Box::new(self.clone())))
     }
 
-    fn rows(&self, config: &Config, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
-        Files.rows(config, Placement::Fresh)
+    fn rows(
+        &self,
+        storage: &StoragePlan,
+        _: Placement,
+    ) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
+        Files.rows(storage, Placement::Fresh)
     }
 }
 
@@ -50,7 +54,7 @@ impl Checkpoints for Given {
         Ok(self.from.clone())
     }
 
-    fn writer(self: Box<Self>, _: &Config, _: OnNote) -> Result<Option<Box<dyn Keep>>> {
+    fn writer(self: Box<Self>, _: usize, _: OnNote) -> Result<Option<Box<dyn Keep>>> {
         Ok(Some(Box::new(CheckpointWriter::new(disk(&self.saved), 2))))
     }
 }
