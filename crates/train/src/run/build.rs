@@ -18,7 +18,7 @@ use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part, rows_by_gr
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
-use crate::run_plan::RunPlan;
+use crate::run_plan::{RunPlan, StoragePlan};
 use crate::step::{Alone, InStep, Learner, Mode, Stepping as _, TrainedModel, compute_pool};
 use crate::warm_start::Inheritance;
 use crate::{Error, Result};
@@ -223,7 +223,7 @@ pub(super) fn build(
     (around.on_plan)(&capacity);
     let same = from.filter(|_| inherited.is_none());
     same.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
-    let place = place(plan, around, from)?;
+    let place = place(&plan.storage, around, from)?;
     // Rows that the run replaces are removed by now.
     check_space(plan, machine, &capacity, (begin, same))?
         .iter()
@@ -272,7 +272,7 @@ fn check_space(
         return Ok(Vec::new());
     }
     let start = space::Start {
-        plan,
+        storage: &plan.storage,
         capacity,
         places: &*machine.places,
         from: same,
@@ -323,7 +323,7 @@ fn trained(
 
 /// The place of the stores.
 fn place(
-    plan: &RunPlan<'_>,
+    storage: &StoragePlan,
     around: &Surroundings,
     from: Option<&Checkpoint>,
 ) -> Result<Box<dyn RowPlaces>> {
@@ -335,11 +335,11 @@ fn place(
         }
         (None, other) => other,
     };
-    let (place, note) = around.machine.places.rows(&plan.storage, placement)?;
+    let (place, note) = around.machine.places.rows(storage, placement)?;
     note.iter().for_each(|note| (around.on_note)(note));
     let is_first = around.machine.ranks.as_ref().is_none_or(|ranks| ranks.fabric.rank() == 0);
     if is_first {
-        let notes = around.machine.places.clear_other_ranks(&plan.storage, placement)?;
+        let notes = around.machine.places.clear_other_ranks(storage, placement)?;
         notes.iter().for_each(|note| (around.on_note)(note));
     }
     Ok(place)

@@ -17,7 +17,7 @@ use crate::batch::RunPosition;
 use crate::machine::Checkpoints;
 use crate::pipeline::Saver;
 use crate::resume::{Began, DataFile, RunState, job_of};
-use crate::run_plan::RunPlan;
+use crate::run_plan::{RunPlan, StoragePlan};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, kernels, talk};
 
@@ -35,8 +35,8 @@ pub(super) struct Start {
 pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources) -> Result<Start> {
     let ranks = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let (place, resumed) = match ranks {
-        Some(fabric) if fabric.rank() > 0 => follow(plan, around, fabric)?,
-        first => lead(plan, around, first)?,
+        Some(fabric) if fabric.rank() > 0 => follow(&plan.storage, around, fabric)?,
+        first => lead(&plan.storage, around, first)?,
     };
     if place.is_none() && around.from.is_none() {
         let position = RunPosition::default();
@@ -100,8 +100,8 @@ type Led = (Option<Box<dyn Checkpoints>>, Option<Checkpoint>);
 
 /// Takes the place; with several ranks, takes it for all and sends the others the checkpoint's
 /// step.
-fn lead(plan: &RunPlan<'_>, around: &Surroundings, fabric: Option<&Fabric>) -> Result<Led> {
-    let mut place = around.machine.places.checkpoints(&plan.storage, around.placement)?;
+fn lead(storage: &StoragePlan, around: &Surroundings, fabric: Option<&Fabric>) -> Result<Led> {
+    let mut place = around.machine.places.checkpoints(storage, around.placement)?;
     let newest = match &mut place {
         Some(place) => place.newest(around.placement, &|note| (around.on_note)(&note))?,
         None => None,
@@ -131,12 +131,12 @@ fn refuse_later(place: &dyn Checkpoints, warm: &WarmStart) -> Result<()> {
 }
 
 /// Follows rank 0: opens the place that it took and the checkpoint that it found.
-fn follow(plan: &RunPlan<'_>, around: &Surroundings, fabric: &Fabric) -> Result<Led> {
+fn follow(storage: &StoragePlan, around: &Surroundings, fabric: &Fabric) -> Result<Led> {
     let message = fabric.wait(Broadcast::start(fabric, talk::START, 0, None))?;
     let said = message.reader().take_exactly::<u64>(2);
     let said = said.map_err(|why| stepwell_fabric::Error::malformed(0, why))?;
     let step = (said[0] == 1).then_some(said[1]);
-    let mut place = around.machine.places.checkpoints_of_all(&plan.storage)?;
+    let mut place = around.machine.places.checkpoints_of_all(storage)?;
     let newest = match (&mut place, step) {
         (Some(place), Some(step)) => Some(place.of_step(step)?),
         _ => None,

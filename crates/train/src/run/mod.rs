@@ -158,7 +158,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
         ));
     }
     if counts && !told_ahead && !report.interrupted {
-        let note = warm_up::after(config, &report);
+        let note = warm_up::after(plan, &report);
         note.iter().for_each(|note| (around.on_note)(note));
     }
     one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
@@ -188,12 +188,11 @@ struct BegunWith {
 
 /// Does everything that precedes the first step.
 fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> Result<Ready> {
-    let config = plan.config;
     let sources = sources(plan, stop)?;
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let sources = share(plan, sources, fabric, stop)?;
     sources.check_read_once()?;
-    if check_evaluation(config, &sources, stop)? == Some(0) {
+    if check_evaluation(plan.config, &sources, stop)? == Some(0) {
         nothing_chosen(plan.data)?;
         (around.on_note)("the evaluation part has no example: nothing will be evaluated");
     }
@@ -201,7 +200,7 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
     // Precedes setting checkpoints aside: an impossible cache must leave everything unchanged.
     let begun = sources.begin_cache()?;
     let start = checkpoints::start(plan, around, &sources)?;
-    start.from.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
+    start.from.as_ref().map_or(Ok(()), |from| last_step::check(plan.config, from))?;
     let place = start.position.read_from();
     let notes = sources.notes.iter().cloned();
     let notes = notes.chain(sources.cache_note(place));
@@ -218,8 +217,8 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
         Some(from) => Beginning::Warm(from),
     };
     let built = build(plan, around, &sources, begin_with)?;
-    let counts = built.capacity.devices.is_some() && warm_up::is_wanted(config);
-    let ahead = counts.then(|| warm_up::ahead(config, &sources)).flatten();
+    let counts = built.capacity.devices.is_some() && warm_up::is_wanted(plan);
+    let ahead = counts.then(|| warm_up::ahead(plan, &sources)).flatten();
     ahead.iter().for_each(|note| (around.on_note)(note));
     let begun_with = |from: &Checkpoint| BegunWith { step: from.step, path: from.path.clone() };
     let from = start.from.as_deref().map(begun_with);
@@ -283,10 +282,9 @@ fn checked(config: &Config) -> Result<RunPlan<'_>> {
 }
 
 fn planned(plan: &RunPlan<'_>, expected: &Expected<'_>) -> Result<(Capacity, Sources, Model)> {
-    let config = plan.config;
     let sources = sources(plan, &StopRequest::new())?;
     sources.check_streams(plan.data.streams)?;
-    let model = build::model(config, &sources)?;
+    let model = build::model(plan.config, &sources)?;
     let notes = RefCell::new(Vec::new());
     let note = |note| notes.borrow_mut().push(note);
     let offer = build::offer(plan, &Machine::default(), &note)?;
@@ -295,7 +293,7 @@ fn planned(plan: &RunPlan<'_>, expected: &Expected<'_>) -> Result<(Capacity, Sou
     let mut capacity = capacity(plan, &sources, &model, start, (None, offer))?;
     capacity.notes.splice(0..0, notes.take());
     if capacity.devices.is_some() {
-        capacity.notes.extend(warm_up::ahead(config, &sources));
+        capacity.notes.extend(warm_up::ahead(plan, &sources));
     }
     // The run may be meant for another machine.
     let files = process_limits::lacks_files(&FilesWanted {

@@ -15,12 +15,12 @@ use stepwell_ssd::{Manifest, StoreSpace};
 
 use crate::capacity::Capacity;
 use crate::machine::{DiskRoom, Places};
-use crate::run_plan::RunPlan;
+use crate::run_plan::StoragePlan;
 use crate::{Error, Result};
 
 /// A run about to begin.
 pub(super) struct Start<'a> {
-    pub(super) plan: &'a RunPlan<'a>,
+    pub(super) storage: &'a StoragePlan,
     pub(super) capacity: &'a Capacity,
     pub(super) places: &'a dyn Places,
     /// The checkpoint whose stores it begins with, unchanged.
@@ -74,11 +74,11 @@ impl Start<'_> {
 
     /// Needs of the stores.
     fn rows_needs(&self, there: RowsThere) -> Option<Needs> {
-        let directory = self.plan.storage.rows.clone().unwrap_or_else(std::env::temp_dir);
+        let directory = self.storage.rows.clone().unwrap_or_else(std::env::temp_dir);
         let room = self.places.room(&directory)?;
         let is_linked = self.from.is_none_or(|from| self.is_in(&from.path, room));
         // With several ranks, each clears its place and copies its part later.
-        let alone = self.plan.ranks.count == 1;
+        let alone = self.storage.ranks == 1;
         let copied = if is_linked || !alone { 0 } else { there.bytes };
         let segments = match self.saves {
             true => self.capacity.tiers.groups.iter().map(|group| group.store.segment_bytes).sum(),
@@ -99,7 +99,7 @@ impl Start<'_> {
 
     /// Needs of checkpoints; `rows` is the room where the stores are.
     fn checkpoint_needs(&self, rows: Option<DiskRoom>, there: RowsThere) -> Option<Needs> {
-        let checkpoints = &self.plan.storage.checkpoints;
+        let checkpoints = &self.storage.checkpoints;
         let directory = checkpoints.dir.clone().filter(|_| self.saves)?;
         let room = self.places.room(&directory)?;
         let is_linked = rows.is_none_or(|rows| rows.file_system == room.file_system);
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::capacity::Expected;
     use crate::machine::{Checkpoints, RowPlaces};
-    use crate::run_plan::StoragePlan;
+    use crate::run_plan::RunPlan;
 
     /// Free bytes of file systems, by the first part of a path.
     struct Given(Vec<(&'static str, u64)>);
@@ -220,8 +220,8 @@ mod tests {
         config.tiers.ssd = Some("/rows".into());
         let capacity = plan(&config, &Expected::default()).unwrap();
         let places = &Given(file_systems.to_vec());
-        let plan = &RunPlan::of(&config)?;
-        Start { plan, capacity: &capacity, places, from: None, saves, ranks: 1 }.check()
+        let storage = &RunPlan::of(&config)?.storage;
+        Start { storage, capacity: &capacity, places, from: None, saves, ranks: 1 }.check()
     }
 
     #[test]

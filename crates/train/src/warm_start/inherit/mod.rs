@@ -120,17 +120,18 @@ impl Inheritance {
                 _ => {}
             }
         }
-        self.beside_rows(config, model, (checkpoint, &mut dense));
+        self.beside_rows(config.pipeline.staleness, model, (checkpoint, &mut dense));
         // In the form of names in exports.
         let names = initial.join(", ").replace('/', ".");
         let note = (!initial.is_empty()).then(|| format!("initial, in whole or in part: {names}"));
         Ok((dense, note))
     }
 
-    /// Adds the sections for admission and stale reads, from the checkpoint if they fit.
+    /// Adds the sections for admission and for reads that miss `staleness` steps, from the
+    /// checkpoint if they fit.
     fn beside_rows(
         &self,
-        config: &Config,
+        staleness: usize,
         model: &Model,
         (checkpoint, dense): (&Dense, &mut Dense),
     ) {
@@ -140,15 +141,13 @@ impl Inheritance {
         };
         let same_tables = self.was.model.tables().len() == model.tables().len()
             && self.was.model.tables().iter().zip(model.tables()).all(same_table);
-        let goes_on =
-            same_tables && self.was.config.pipeline.staleness == config.pipeline.staleness;
+        let goes_on = same_tables && self.was.config.pipeline.staleness == staleness;
         let stale = checkpoint.sections.iter().filter(|(name, _)| name.starts_with(STALE));
         if goes_on {
             dense.sections.extend(stale.cloned());
         } else {
-            let steps = 0..config.pipeline.staleness;
-            let names =
-                steps.flat_map(|step| (0..model.tables().len()).map(move |table| (step, table)));
+            let names = (0..staleness)
+                .flat_map(|step| (0..model.tables().len()).map(move |table| (step, table)));
             for (step, table) in names {
                 for name in EmbeddingBags::stale_names(step, table) {
                     dense.sections.push((name, Vec::new()));
