@@ -150,7 +150,7 @@ pub(crate) struct DensePlan {
     pub(crate) place: DensePlace,
     /// Number type of the operands of products.
     pub(crate) precision: Precision,
-    /// Seed of the initial parameters.
+    /// Seed of the random numbers.
     pub(crate) seed: u64,
 }
 

@@ -205,7 +205,7 @@ fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the settings of table `name` among those of `tables`; a table without settings has all defaults.
+/// Returns the settings of table `name`; a table that is not in `tables` has all defaults.
 pub(crate) fn named(tables: &[TableConfig], name: &str) -> TableConfig {
     let found = tables.iter().find(|table| table.name == name).cloned();
     found.unwrap_or_else(|| TableConfig { name: name.to_owned(), ..TableConfig::default() })

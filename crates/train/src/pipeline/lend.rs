@@ -17,7 +17,7 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// The lending of rank `rank`, of a run.
+    /// The lending of rank `rank`.
     pub(super) fn of(plan: &RunPlan<'_>, model: &Model, rank: usize) -> Self {
         let tables = model.tables().to_vec();
         let last_step = tables.iter().map(TableSpec::steps_max).min().unwrap_or(u64::MAX);
