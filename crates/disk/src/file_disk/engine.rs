@@ -3,7 +3,9 @@
 use std::env;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
+
+use tracing::{debug, warn};
 
 use super::open_files::OpenFiles;
 use crate::error::ENGINE_VARIABLE;
@@ -14,6 +16,9 @@ use crate::{Error, Result};
 
 /// Number of threads in the pool.
 const POOL_THREADS: usize = 32;
+
+/// Logs the lack of rings once, not for every disk.
+static NO_RINGS: Once = Once::new();
 
 /// How the operations of queues are performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +54,15 @@ impl Engines {
         let kind = match engine {
             Engine::Pool => Kind::Threads,
             Engine::Uring => probe().map(|()| Kind::Rings).map_err(refused)?,
-            Engine::Auto if probe().is_ok() => Kind::RingsFirst,
-            Engine::Auto => Kind::Threads,
+            Engine::Auto => match probe() {
+                Ok(()) => Kind::RingsFirst,
+                Err(error) => {
+                    NO_RINGS.call_once(|| {
+                        warn!(%error, "io_uring is not available: threads read and write");
+                    });
+                    Kind::Threads
+                }
+            },
         };
         Ok(Self { kind, pool: Arc::new(Pool::new(POOL_THREADS)) })
     }
@@ -72,7 +84,10 @@ impl Engines {
             match open_files.with_relief(|| UringQueue::new(options, path.to_owned())) {
                 Ok(queue) => return Ok(Box::new(queue)),
                 // Out of descriptors or locked memory: only this queue uses threads.
-                Err(_) if self.kind == Kind::RingsFirst => {}
+                Err(error) if self.kind == Kind::RingsFirst => {
+                    let (directory, depth) = (path.display(), options.depth);
+                    debug!(%directory, depth, %error, "io_uring refuses a queue: it uses threads");
+                }
                 Err(error) => return Err(too_much(options, error)),
             }
         }

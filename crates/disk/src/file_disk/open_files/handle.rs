@@ -5,11 +5,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError};
 use std::time::SystemTime;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use tracing::warn;
 
 use crate::descriptor::Opened;
 use crate::file::Mode;
@@ -149,13 +150,22 @@ impl State {
     }
 }
 
+/// Logs the first file system without direct I/O, not every file on it.
+static NOT_DIRECT: Once = Once::new();
+
 /// Makes an open file bypass the system's cache, if the file system supports that.
 ///
 /// The mode is set on the open file, since opening with it may make a new file and then fail.
 pub(in crate::file_disk) fn set_direct(file: &fs::File) -> io::Result<()> {
     let flags = fcntl_getfl(file).and_then(|flags| fcntl_setfl(file, flags | OFlags::DIRECT));
     match flags {
-        Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        Ok(()) => Ok(()),
+        Err(error @ (Errno::INVAL | Errno::OPNOTSUPP)) => {
+            NOT_DIRECT.call_once(|| {
+                warn!(%error, "direct I/O is refused: files there use the system's cache");
+            });
+            Ok(())
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -45,6 +45,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 use stepwell_base::is_exhausted;
+use tracing::debug;
 
 use self::circle::{Circle, Idle};
 pub(super) use self::handle::set_direct;
@@ -132,7 +133,10 @@ impl OpenFiles {
     pub(crate) fn with_relief<T>(&self, call: impl Fn() -> io::Result<T>) -> io::Result<T> {
         for _ in 1..TRIES {
             match call() {
-                Err(error) if is_exhausted(&error) => self.relieve(),
+                Err(error) if is_exhausted(&error) => {
+                    debug!(open = self.0.gauge.open(), %error, "idle files are closed");
+                    self.relieve();
+                }
                 outcome => return outcome,
             }
         }
