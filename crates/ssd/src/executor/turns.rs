@@ -7,6 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracing::error;
+
 use crate::Result;
 
 /// A store that compaction threads serve.
@@ -143,6 +145,10 @@ impl Turns {
             let looked = Instant::now();
             // A panic poisons the locks that were held, so that writes are refused from then on.
             let merged = panic::catch_unwind(AssertUnwindSafe(|| core.compact_once()));
+            if merged.is_err() {
+                let store = core.path().display();
+                error!(%store, "a merge panicked: writes are refused until the store is reopened");
+            }
             let pause = match merged {
                 Ok(true) => Duration::ZERO,
                 Ok(false) | Err(_) => looked.elapsed() * LOOK_SHARE,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 use stepwell_disk::{Disk, Error as DiskError, Operation};
+use tracing::info;
 
 pub use self::salvaged::Salvaged;
 use self::spots::{spots_named, spots_of_all};
@@ -122,6 +123,9 @@ pub fn repair(
     repair.salvaged.rows = store.len();
     drop(store);
     lock::remove(&*into)?;
+    let Salvaged { rows, rows_lost, pages_damaged, segments_lost, .. } = repair.salvaged;
+    let store = into.path().display();
+    info!(%store, rows, rows_lost, pages_damaged, segments_lost, "rows repaired");
     Ok(repair.salvaged)
 }
 

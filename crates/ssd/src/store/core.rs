@@ -71,6 +71,8 @@ pub(super) struct Core {
     pub(super) waiting: AtomicUsize,
     /// Whether the store is being closed.
     pub(super) closing: AtomicBool,
+    /// Whether the last merge failed and will be tried again, which the log says once.
+    pub(super) merge_repeats: AtomicBool,
     pub(super) executor: Executor,
     pub(super) aside: Aside,
     /// Segments held by scans and snapshots.

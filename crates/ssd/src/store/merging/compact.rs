@@ -3,6 +3,8 @@
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tracing::debug;
+
 use super::merge::Failed;
 use super::pace::Pace;
 use crate::Result;
@@ -138,6 +140,11 @@ impl Core {
             return Ok(());
         }
         add(&self.counters.writer_waits, 1);
+        debug!(
+            store = %self.home().path().display(),
+            bytes = self.state().table.bytes(),
+            "space is low: a writer waits for merges"
+        );
         let _waiting = Waiting::new(&self.waiting);
         loop {
             let pressure = self.pressure(&self.state());

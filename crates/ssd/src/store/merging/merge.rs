@@ -14,10 +14,12 @@
 //!   rows.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use stepwell_base::Key;
 use stepwell_disk::{Buffer, Queue, QueueOptions, Wait};
+use tracing::{debug, warn};
 
 use super::pace::Pace;
 use crate::index::Place;
@@ -88,6 +90,8 @@ impl Core {
         pace: Pace,
     ) -> std::result::Result<(), Failed> {
         let victims = &plan.victims;
+        let store = self.home().path().display();
+        debug!(%store, segments = victims.len(), "merge started");
         let mut merge = None;
         let merged = self.copy(plan, sweep, &mut merge, pace).map(|tail| {
             let of = |tail: Tail| {
@@ -100,11 +104,26 @@ impl Core {
         if let Some(merge) = merge {
             self.abandon(merge);
         }
-        settled.inspect_err(|failed| {
+        let outcome = settled.inspect_err(|failed| {
             let mut state = self.state_mut();
             failed.left_alone.iter().for_each(|slot| state.table.leave_alone(*slot));
+            drop(state);
             add(&self.counters.merges_failed, 1);
-        })
+            self.log_failed(failed);
+        });
+        let is_repeated = |failed: &Failed| failed.left_alone.is_empty();
+        self.merge_repeats.store(outcome.as_ref().is_err_and(is_repeated), Ordering::Relaxed);
+        outcome
+    }
+
+    /// Logs a failed merge; if the next one tries the same and fails, not as a warning.
+    fn log_failed(&self, Failed { error, left_alone }: &Failed) {
+        let (store, segments_left_alone) = (self.home().path().display(), left_alone.len());
+        if left_alone.is_empty() && self.merge_repeats.load(Ordering::Relaxed) {
+            debug!(%store, segments_left_alone, %error, "merge failed again");
+        } else {
+            warn!(%store, segments_left_alone, %error, "merge failed");
+        }
     }
 
     /// The result of a merge; without a row or deletion, it has no segment.
@@ -293,7 +312,9 @@ impl Core {
         drop(queue);
         self.executor.end_pages(pages);
         // The first error is the one to report; opening sets a remaining file aside.
-        let _ = self.disks[file.directory].remove(&segment::name(file.number));
+        if let Err(error) = self.disks[file.directory].remove(&segment::name(file.number)) {
+            warn!(%error, "the file of a failed merge stays");
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use stepwell_base::Key;
+use tracing::debug;
 
 use super::merge::{Failed, MOVES_MAX, Merge, Merged};
 use crate::index::{Ahead, Full, Place};
@@ -30,6 +31,7 @@ impl Core {
         writer.changed = true;
         writer.unsynced.extend(merged.new.iter().map(|(merge, _)| Arc::clone(&merge.file)));
         drop(writer);
+        let counts = merged.new.as_ref().map(|(_, tail)| tail.counts);
         if let Some((merge, tail)) = merged.new
             && let Err(refused) = self.install(merge, tail)
         {
@@ -40,6 +42,15 @@ impl Core {
         let mut state = self.state_mut();
         state.drop_expired(&merged.expired, &self.counters);
         victims.iter().for_each(|victim| state.retire(*victim));
+        drop(state);
+        debug!(
+            store = %self.home().path().display(),
+            segments = victims.len(),
+            rows = counts.map_or(0, |counts| counts.rows),
+            bytes = counts.map_or(0, |counts| self.layout.file_bytes(&counts)),
+            rows_expired = merged.expired.len(),
+            "merge finished"
+        );
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 
 use stepwell_disk::{Disk, Placed, QueueOptions};
+use tracing::info;
 
 use super::directories::{Disks, Locked, home, lock_new, refuse_existing, refuse_twice};
 use super::load::{self, Loaded, as_made};
@@ -182,6 +183,7 @@ impl Store {
         old: &OldManifest,
         options: &StoreOptions,
     ) -> Result<()> {
+        info!(store = %source.path().display(), "store of format version 1 is rewritten");
         // Inline compaction: nothing is merged, so nothing is committed before all rows are there.
         let options = StoreOptions { compaction: Compaction::Inline, ..options.clone() };
         let id = options.id.unwrap_or_else(StoreId::drawn);
@@ -274,11 +276,18 @@ impl Store {
             looking: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
+            merge_repeats: AtomicBool::new(false),
             executor,
             pins: Mutex::default(),
             counters,
         });
         let store = Self { core };
+        info!(
+            store = %store.path().display(),
+            rows = store.len(),
+            bytes = store.bytes_files(),
+            "store opened"
+        );
         if compaction == Compaction::Background {
             let core: Arc<dyn Compacts> = Arc::<Core>::clone(&store.core);
             store.core.executor.enter(&core)?;

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use stepwell_disk::{Disk, EntryKind};
+use tracing::info;
 
 use super::directories::{home, refuse_twice};
 use crate::identity::StoreId;
@@ -164,7 +165,11 @@ pub(super) fn set_aside_unnamed(
     ours: &[StoreId],
 ) -> Result<()> {
     for disk in disks {
-        set_aside_of(&**disk, named, ours)?;
+        let segments = set_aside_of(&**disk, named, ours)?;
+        if segments > 0 {
+            let directory = disk.path().display();
+            info!(%directory, segments, "segments that no commit names are set aside");
+        }
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_disk::Disk;
+use tracing::debug;
 
 use super::named_files::{Named, open_named};
 use super::refresh::{Difference, Refreshed};
@@ -168,6 +169,8 @@ impl View {
         writer.refused = Some((disks[0].path().to_owned(), LOOKED_AT.to_owned()));
         writer.manifest = named.manifest;
         *here = disks;
+        let Refreshed { commit, segments_new, segments_gone, rows_read, anew } = refreshed;
+        debug!(commit, segments_new, segments_gone, rows_read, anew, "view refreshed");
         Ok(refreshed)
     }
 

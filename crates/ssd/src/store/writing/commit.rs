@@ -5,6 +5,8 @@
 //! synced before. Removals come last and need not survive: opening sets aside what no manifest
 //! names.
 
+use tracing::{debug, warn};
+
 use crate::manifest::{Manifest, sum_text};
 use crate::numbers::SegmentNumber;
 use crate::segment::entry::SegmentEntry;
@@ -46,6 +48,13 @@ impl Core {
         let manifest = self.next_manifest(writer)?;
         self.sync(writer, &manifest)?;
         manifest.store(&**self.home(), &self.counters)?;
+        debug!(
+            store = %self.home().path().display(),
+            commit = manifest.commit,
+            segments = manifest.segments.len(),
+            rows = manifest.rows,
+            "commit made"
+        );
         writer.unsynced.clear();
         writer.manifest = manifest;
         writer.changed = false;
@@ -68,7 +77,10 @@ impl Core {
         }
         for file in &writer.unsynced {
             // After a failed sync, a successful one proves nothing about earlier writes.
-            file.file.sync().inspect_err(|_| writer.unsound.push(file.number))?;
+            file.file.sync().inspect_err(|error| {
+                warn!(%error, "a segment could not be synced: the next commit copies it");
+                writer.unsound.push(file.number);
+            })?;
         }
         for (directory, disk) in self.disks.iter().enumerate().skip(1) {
             let here = || writer.unsynced.iter().filter(|file| file.directory == directory);
@@ -119,7 +131,11 @@ impl Core {
     /// next commit tries again.
     fn remove_retired(&self, writer: &mut Writer) -> Result<()> {
         while let Some(retired) = writer.retired.last() {
-            self.disks[retired.file.directory].remove(&segment::name(retired.file.number))?;
+            let removed =
+                self.disks[retired.file.directory].remove(&segment::name(retired.file.number));
+            removed.inspect_err(|error| {
+                warn!(%error, "a merged segment could not be removed: the next commit tries again");
+            })?;
             let mut state = self.state_mut();
             let Space { segments, rows, bytes } = state.retired;
             state.retired = Space {

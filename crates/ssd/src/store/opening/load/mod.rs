@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use stepwell_base::scatter::Scatter;
 use stepwell_disk::Disk;
+use tracing::debug;
 
 use self::attempt::Order;
 pub(crate) use self::attempt::listed_bytes;
@@ -76,6 +77,7 @@ pub(in crate::store) fn count(
     for number in 0..tries {
         match loaded {
             Err(Error::IndexFull { rows, .. }) if number == 0 || rows > manifest.rows / 4 * 3 => {
+                debug!(store = %disks[0].path().display(), tries = number + 1, "index is rebuilt");
                 loaded = loader.load(0);
             }
             _ => break,
