@@ -4,6 +4,7 @@
 //! status is checked again after each range: bytes read between two equal statuses are of that
 //! version, since a rewritten file has a new time.
 
+use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
 use std::ops::Range;
 
@@ -40,6 +41,12 @@ pub(crate) struct HdfsPath {
     host: String,
     /// Path from the root. // without '/' at its start
     path: String,
+}
+
+impl Display for HdfsPath {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "hdfs://{}/{}", self.host, self.path)
+    }
 }
 
 impl HdfsPath {

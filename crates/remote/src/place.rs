@@ -1,5 +1,6 @@
 //! Where an object is: parses URLs and dispatches requests.
 
+use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use crate::clients::Clients;
 use crate::fault::Fault;
 use crate::hdfs::HdfsPath;
 use crate::s3::S3Key;
-use crate::web;
+use crate::web::{self, host_of};
 
 /// An object or a folder.
 #[derive(Clone, Debug)]
@@ -18,6 +19,19 @@ pub(crate) enum Place {
     S3(S3Key),
     Web(Url),
     Hdfs(HdfsPath),
+}
+
+/// Without the query of a URL, which may be a secret.
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::S3(key) => key.fmt(f),
+            Self::Web(url) => {
+                write!(f, "{}://{}{}", url.scheme(), host_of(url), url.path())
+            }
+            Self::Hdfs(path) => path.fmt(f),
+        }
+    }
 }
 
 impl Place {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 
 use stepwell_base::objects::ObjectAbout;
+use tracing::warn;
 
 use crate::clients::Clients;
 use crate::fault::Fault;
@@ -41,13 +42,20 @@ pub(crate) async fn whole(
         if !fault.again || tried >= clients.limits.tries {
             return Err(fault.after(tried));
         }
-        tokio::time::sleep(clients.limits.wait_before(tried)).await;
+        let (delay, bytes) = (clients.limits.wait_before(tried), bytes.len());
+        let (delay_seconds, error) = (delay.as_secs_f64(), &*fault.why);
+        warn!(object = %place, tried, delay_seconds, bytes, error, "request resumes after a fault");
+        tokio::time::sleep(delay).await;
     }
     Ok(bytes)
 }
 
-/// Asks until there is an answer, or a lasting fault.
-pub(crate) async fn answer<T, F>(limits: &Limits, ask: impl Fn() -> F) -> Result<T, Fault>
+/// Asks about an object or folder until there is an answer, or a lasting fault.
+pub(crate) async fn answer<T, F>(
+    limits: &Limits,
+    place: &Place,
+    ask: impl Fn() -> F,
+) -> Result<T, Fault>
 where
     F: Future<Output = Result<T, Fault>>,
 {
@@ -63,6 +71,9 @@ where
         if !fault.again || tried >= limits.tries {
             return Err(fault.after(tried));
         }
-        tokio::time::sleep(limits.wait_before(tried)).await;
+        let delay = limits.wait_before(tried);
+        let (delay_seconds, error) = (delay.as_secs_f64(), &*fault.why);
+        warn!(object = %place, tried, delay_seconds, error, "request is repeated after a fault");
+        tokio::time::sleep(delay).await;
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use stepwell_base::objects::{Depth, ObjectAbout, Objects};
+use tracing::info;
 
 use crate::ahead::Ahead;
 use crate::environment::Environment;
@@ -45,15 +46,17 @@ impl Objects for Remote {
     fn about(&self, url: &str) -> Result<ObjectAbout, Error> {
         let place = Place::of(url)?;
         let Inner { runtime, clients } = &**self.inner()?;
-        let about = runtime.block_on(until_stop(answer(&clients.limits, || place.about(clients))));
-        Ok(about??)
+        let about = answer(&clients.limits, &place, || place.about(clients));
+        Ok(runtime.block_on(until_stop(about))??)
     }
 
     fn list(&self, url: &str, depth: Depth) -> Result<Vec<String>, Error> {
         let place = Place::of(url)?;
         let Inner { runtime, clients } = &**self.inner()?;
-        let names = answer(&clients.limits, || place.list(clients, depth));
-        Ok(runtime.block_on(until_stop(names))??)
+        let names = answer(&clients.limits, &place, || place.list(clients, depth));
+        let names = runtime.block_on(until_stop(names))??;
+        info!(folder = %place, objects = names.len(), "folder listed");
+        Ok(names)
     }
 
     fn fetch(

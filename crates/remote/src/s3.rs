@@ -1,6 +1,7 @@
 //! Objects of S3 and compatible stores, through `object_store`.
 
 use std::error::Error as _;
+use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
@@ -44,6 +45,12 @@ const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_EN
 pub(crate) struct S3Key {
     bucket: String,
     key: String,
+}
+
+impl Display for S3Key {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "s3://{}/{}", self.bucket, self.key)
+    }
 }
 
 impl S3Key {
