@@ -55,6 +55,7 @@ pub use keep::{Keep, KeptPart, ModelPart, WholeModel};
 pub use reader::{Checkpoint, OLDER, Saved};
 pub use rows_view::RowsView;
 pub use scan::{Visit, lanes, open_rows};
+use tracing::info;
 pub use writer::CheckpointWriter;
 
 use crate::{Error, Result};
@@ -215,6 +216,7 @@ fn remove_own(directory: &dyn Disk, marks: &Marks, step: u64) -> Result<()> {
     // A kill between creating and marking it leaves it bare.
     if marks.hold(&*inside, step)? || directory_mark::is_bare(&*inside)? {
         directory_mark::remove_marked(directory, &path)?;
+        info!(path = %path.display(), "incomplete checkpoint removed");
     }
     Ok(())
 }
@@ -257,6 +259,8 @@ fn set_aside(directory: &dyn Disk) -> Result<()> {
         claim(directory, path)?;
     }
     let aside = free_aside(directory)?;
+    let (path, count) = (directory.path().display(), found.len());
+    info!(directory = %path, count, aside, "checkpoints set aside");
     for (step, path) in found {
         // It may be read since the first check.
         let _claim = claim(directory, &path)?;

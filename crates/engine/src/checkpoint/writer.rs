@@ -10,6 +10,7 @@ use stepwell_base::owner::KEY_SHARD_NAME;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
+use tracing::{debug, info, warn};
 
 use super::best::{self, Figure};
 use super::directory_mark::{self, Claim, Marks};
@@ -129,6 +130,7 @@ impl CheckpointWriter {
         // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
         directory.rename(&name, &incomplete(step))?;
         directory_mark::remove_marked(directory, &self.path(&incomplete(step)))?;
+        debug!(step, "old checkpoint removed");
         Ok(true)
     }
 
@@ -167,6 +169,7 @@ impl CheckpointWriter {
     }
 
     fn tell(&self, note: &str) {
+        warn!("{note}");
         (self.note.0)(note);
     }
 
@@ -174,6 +177,7 @@ impl CheckpointWriter {
     /// it.
     fn give_up(&mut self) {
         if let Some(building) = self.building.take() {
+            warn!(path = %building.display(), "checkpoint given up");
             let _ = directory_mark::remove_marked(&*self.directory, &building);
         }
     }
@@ -213,6 +217,7 @@ impl Keep for CheckpointWriter {
         let marked = self.directory.directory(&building).map_err(Error::from);
         let marked = marked.and_then(|inside| marks.mark(&*inside, step));
         marked.inspect_err(|_| self.give_up())?;
+        info!(step, directory = %self.directory.path().display(), "checkpoint begun");
         Ok(None)
     }
 
@@ -243,6 +248,7 @@ impl Keep for CheckpointWriter {
         });
         written.inspect_err(|_| self.give_up())?;
         self.building = None;
+        info!(step = whole.step, path = %self.path(&name).display(), "checkpoint committed");
         self.written.push(whole.step);
         self.drop_old(whole.run);
         Ok(self.path(&name))
@@ -275,12 +281,14 @@ fn taken(path: PathBuf, why: &str) -> Error {
 
 /// Writes one rank's part.
 fn write_part(building: &dyn Disk, part: &ModelPart<'_>) -> Result<KeptPart> {
-    let mut kept = KeptPart::default();
+    let (mut kept, mut rows_kept, mut bytes) = (KeptPart::default(), 0, 0);
     for (number, group) in part.groups.iter().enumerate() {
         let name = rows_of_rank(number, part.of);
         let rows = building.path().join(&name);
         building.make_directory(&rows)?;
-        group.snapshot(&rows)?;
+        let snapshot = group.snapshot(&rows)?;
+        rows_kept += snapshot.rows;
+        bytes += snapshot.segments.iter().map(|segment| segment.bytes).sum::<u64>();
         let manifest = files::read(&*building.directory(&rows)?, MANIFEST_NAME)?;
         kept.list(format!("{name}/{MANIFEST_NAME}"), Sum::of(&manifest));
     }
@@ -294,6 +302,13 @@ fn write_part(building: &dyn Disk, part: &ModelPart<'_>) -> Result<KeptPart> {
         // Rank 0 may be on another machine.
         building.sync_directory()?;
     }
+    info!(
+        step = part.step,
+        rank = part.of.rank,
+        rows = rows_kept,
+        bytes,
+        "rows of a checkpoint kept"
+    );
     Ok(kept)
 }
 

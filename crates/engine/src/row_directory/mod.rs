@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk};
+use tracing::{info, warn};
 
 pub use self::set_aside::SetAside;
 use crate::checkpoint::Placement;
@@ -253,6 +254,7 @@ fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
     }
     let groups = counted(aside.len() as u64, "table group");
     let place = leftovers::set_aside(path, &aside)?;
+    info!(directory = %path.display(), aside = %place.display(), "rows set aside");
     Ok(Some(format!(
         "tiers.ssd = {} held rows ({groups}): they were set aside into {}",
         path.display(),
@@ -314,7 +316,12 @@ fn sweep(parent: &Path) {
         // The name may belong to another directory since; then the lock isn't its own. The lock is
         // held until everything is removed.
         if lock.try_lock().is_ok() && is_at(&lock, &lock_path) {
-            let _ = fs::remove_dir_all(&path);
+            match fs::remove_dir_all(&path) {
+                Ok(()) => info!(path = %path.display(), "rows of a killed run removed"),
+                Err(error) => {
+                    warn!(path = %path.display(), %error, "rows of a killed run stay");
+                }
+            }
             let _ = fs::remove_file(&lock_path);
         }
     }
