@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytemuck::Pod;
 use stepwell_base::queue::Events;
+use tracing::error;
 
 use crate::carrier::{Parcel, Tag, WindowNumber};
 use crate::message::{Malformed, Message};
@@ -196,7 +197,10 @@ impl Inbox {
 
 impl State {
     fn breaks(&mut self, error: Error) {
-        self.broken.get_or_insert(error);
+        if self.broken.is_none() {
+            error!(%error, "ranks cannot continue together");
+            self.broken = Some(error);
+        }
     }
 
     fn put(

@@ -71,6 +71,8 @@ mod wire;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
+use tracing::info;
+
 pub use self::shared::{
     EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, PIECE_WORDS, PIECES_MAX, Puts, SPIN,
     SPIN_UNDER_WAY, WAITING_MAX,
@@ -109,6 +111,7 @@ pub fn join(options: Options) -> Result<Option<Fabric>> {
     thread.map_err(|error| broken(format!("cannot start a thread for MPI: {error}")))?;
     let gone = |_| Err(broken("the thread for MPI is gone".to_owned()));
     let mpi_thread::Joined { rank, size, inbox, shared } = outcome.recv().unwrap_or_else(gone)?;
+    info!(rank, ranks = size, "ranks connected by MPI");
     let carrier = Mpi { own: rank, inbox: Arc::clone(&inbox), shared };
     Ok(Some(Fabric::new(rank, size, inbox, Arc::new(carrier))))
 }
