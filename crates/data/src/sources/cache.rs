@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tracing::{info, warn};
+
 use super::{ReadFrom, SourceOptions, Sources};
 use crate::data_cache::{CacheAt, CacheWriter, DataCache, SourceFile};
 use crate::error::DataError;
@@ -54,13 +56,18 @@ pub(super) fn find(
     let files = Files { paths: files.to_vec(), layout: options.layout.clone() };
     let note = match DataCache::find(path, &files, &sources, options.schema)? {
         CacheAt::Whole(cache) => {
+            info!(path = %path.display(), examples = cache.examples(), "data cache found");
             return Ok(Found { cache: Some(Arc::new(*cache)), ..Found::default() });
         }
         CacheAt::Absent => None,
-        CacheAt::Other(why) => Some(format!(
-            "{} was made of other data ({why}): the data is parsed, and the cache is made again",
-            path.display()
-        )),
+        CacheAt::Other(why) => {
+            let path = path.display();
+            warn!(%path, why, "data cache refused: it was made of other data");
+            Some(format!(
+                "{path} was made of other data ({why}): the data is parsed, and the cache is made \
+                 again"
+            ))
+        }
     };
     // Training and evaluation may each skip this many lines of the data.
     let malformed = options.skip_max.saturating_mul(2);
@@ -125,6 +132,7 @@ pub(super) fn skips_fit(cache: &DataCache, boundary: Option<Position>, skip_max:
 /// Note for a cache with too many malformed lines.
 pub(super) fn skips_note(cache: &DataCache, skip_max: u64) -> String {
     let path = cache.path().display();
+    warn!(%path, skip_max, "data cache refused: it has more malformed lines");
     format!(
         "{path} has more malformed lines than data.skip_max = {skip_max}: the text is read instead"
     )

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
+use tracing::info;
 
 use self::cache::{Found, Wanted};
 pub use self::names::{NameNotes, names_notes};
@@ -166,6 +167,7 @@ impl Sources {
             None => input,
         };
         let input = Arc::new(input);
+        info!(files = input.files().len(), lines = examples, "data found");
         let lines = counted;
         let shared = None;
         Ok(Self {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use stepwell_base::queue::Events;
+use tracing::{info, warn};
 
 use super::pass::Pass;
 use crate::chunk::Chunk;
@@ -134,6 +135,7 @@ impl Recorder {
             made => {
                 let cache = made?;
                 let (examples, path) = (cache.examples(), &*making.path);
+                info!(path = %path.display(), examples, "data cache made");
                 (fate.on_fate)(CacheFate::Made { examples, path });
                 fate.is(Some(Arc::new(Input::Cache(Arc::new(cache)))));
             }
@@ -144,6 +146,7 @@ impl Recorder {
 
 impl Fate {
     fn given_up(&self, why: &DataError) {
+        warn!(error = %why, "data cache given up: the text is read");
         (self.on_fate)(CacheFate::GivenUp(why));
         self.is(None);
     }
