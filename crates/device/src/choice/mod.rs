@@ -8,6 +8,8 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use tracing::{info, warn};
+
 #[cfg(feature = "cuda")]
 use self::of_cuda::{any_cuda, cuda_offer, multiplies, open_cuda};
 pub use self::offer::{Offer, Wanted, said};
@@ -88,12 +90,24 @@ impl Choice {
     /// # Errors
     /// One line about what is missing, if devices were requested explicitly.
     pub fn offer(&self, note: &dyn Fn(String)) -> Result<Option<Offer>, String> {
-        match self {
+        let note = |why: String| {
+            warn!("{why}");
+            note(why);
+        };
+        let offer = match self {
             Self::Host => Ok(None),
             Self::Emulated(count) => Ok(Some(Offer::emulated(*count))),
             Self::Cuda(numbers) => cuda_offer(numbers).map(Some),
-            Self::Auto => Ok(any_cuda(note)),
+            Self::Auto => Ok(any_cuda(&note)),
+        };
+        match &offer {
+            Ok(Some(found)) => {
+                info!(devices = found.said(), memory_bytes = found.memory_bytes, "devices found");
+            }
+            Ok(None) => info!(device = %self, "no device: rows and the dense part on the host"),
+            Err(error) => warn!(device = %self, error, "device refused"),
         }
+        offer
     }
 }
 
