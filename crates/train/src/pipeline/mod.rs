@@ -55,6 +55,7 @@ use crate::features::Features;
 use crate::run_plan::{Batching, RunPlan};
 use crate::step::{Agreement, FinishedSteps, Mode, OutOfStep, Stepping};
 use crate::{Error, Result};
+use tracing::error;
 
 pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
@@ -274,8 +275,14 @@ fn outcome(ended: Vec<Ended<Error>>) -> Result<Vec<StageTimes>> {
     for Ended { name, outcome } in ended {
         match outcome {
             Ok(stage) => times.push(stage),
-            Err(Stop::Failed(error)) => first = first.or(Some(error)),
-            Err(Stop::Panicked) => first = first.or(Some(Error::Panicked(name))),
+            Err(Stop::Failed(error)) => {
+                error!(stage = name, %error, "stage failed");
+                first = first.or(Some(error));
+            }
+            Err(Stop::Panicked) => {
+                error!(stage = name, "stage panicked");
+                first = first.or(Some(Error::Panicked(name)));
+            }
             Err(Stop::NoThread(error)) => {
                 let why = format!("cannot start stage {name}: {error}{NO_THREAD}");
                 first = first.or(Some(Error::Config(why)));

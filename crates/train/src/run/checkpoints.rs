@@ -11,6 +11,7 @@ use stepwell_engine::{Checkpoint, Saved};
 use stepwell_fabric::Fabric;
 use stepwell_fabric::collective::Broadcast;
 use stepwell_settings::model_settings;
+use tracing::{info, warn};
 
 use super::Surroundings;
 use crate::batch::RunPosition;
@@ -89,6 +90,7 @@ fn begin_with(
     } else {
         accept_rows(checkpoint, around)?;
         let (step, path) = (checkpoint.step, checkpoint.path.display());
+        info!(step, %path, "warm start");
         (around.on_note)(&format!("starting with the model after step {step} from {path}"));
     }
     (state.position, state.earlier) = (warm.position, Some(warm.earlier.clone()));
@@ -157,6 +159,7 @@ fn accept(checkpoint: &Checkpoint, around: &Surroundings, state: &RunState) -> R
         ));
     }
     let (step, path) = (checkpoint.step, checkpoint.path.display());
+    info!(step, %path, "run resumes");
     (around.on_note)(&format!("resuming after step {step} from {path}"));
     Ok(())
 }
@@ -169,6 +172,7 @@ pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Res
     }
     for rows in &checkpoint.rows {
         if let Saved::No(why) = &rows.saved {
+            warn!(path = %rows.path.display(), why, "repaired rows are used");
             (around.on_note)(&format!(
                 "using {} although its rows are not the saved ones ({why}): rows lost in a repair \
                  start again from initial values, so the model differs from the saved one",

@@ -29,6 +29,7 @@ use stepwell_engine::{Checkpoint, Error as EngineError, Placement, TableSpec, Ti
 use stepwell_nn::ParameterSpec;
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
+use tracing::info;
 
 use self::agree::agree;
 use self::build::{Beginning, Built, StartWith, build, capacity, ranks_here};
@@ -144,12 +145,17 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
     let begun = get_ready(plan, around, stop).map_err(|error| stopped(error, stop))?;
     let Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled } = begun;
+    let rank = around.machine.ranks.as_ref().map_or(0, |ranks| ranks.fabric.rank());
+    let after_step = from.as_ref().map_or(0, |from| from.step);
+    info!(rank, after_step, seed = config.seed, model = config.model.kind.name(), "run begins");
     let initial = plan.storage.checkpoints.initial && from.is_none();
     let report = finish(plan, around, built, (reads, saver, initial), begin);
     let rows_from = from.as_ref().map(|from| &*from.path);
     let mut report = report.map_err(|error| error.naming(&unscaled).of_rows_from(rows_from))?;
     let from = from.as_ref().map(|from| from.step);
     report.steps_before = from.unwrap_or(0);
+    let Report { steps, examples, wall_seconds, interrupted, .. } = report;
+    info!(rank, steps, examples, seconds = wall_seconds, interrupted, "run ended");
     if resumes && from == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run with data.epochs = {} ended at step {}; raise \

@@ -13,6 +13,7 @@ use stepwell_engine::{Scratch, name_of_rank};
 use stepwell_fabric::collective::{Barrier, Gather};
 use stepwell_fabric::{Error as FabricError, Fabric, Malformed, threads};
 use stepwell_settings::{Config, RanksConfig};
+use tracing::{error, info};
 
 use super::{RowsAtStart, Surroundings, run};
 use crate::machine::{Machine, Ranks};
@@ -33,6 +34,7 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         place.as_deref().map_or(Ok(()), Scratch::check)?;
     }
     let fabrics = joined(config.ranks.count, &around.machine)?;
+    info!(ranks = config.ranks.count, "ranks connected as threads");
     let ends = fabrics.clone();
     let outcomes: Vec<Result<Report>> = std::thread::scope(|scope| {
         let ranks: Vec<_> = fabrics
@@ -132,7 +134,10 @@ fn run_rank_with(
 ) -> Result<Report> {
     let tells = Tells(fabric);
     let report = run(config, around).and_then(finish);
-    let report = report.inspect_err(|error| tell(fabric, error))?;
+    let report = report.inspect_err(|error| {
+        error!(rank = fabric.rank(), %error, "rank failed");
+        tell(fabric, error);
+    })?;
     // No rank ends while others still poll for its messages.
     fabric.wait(Barrier::start(talk::END))?;
     fabric.end();

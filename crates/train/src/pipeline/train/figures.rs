@@ -6,11 +6,12 @@ use stepwell_base::clock::Clock;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Cargo as _, Group, Purpose, Unit, WithoutRow, last_step_of};
 use stepwell_nn::{Loss, LossSums};
+use tracing::info;
 
 use super::Reporting;
 use crate::batch::{Examples, MiniBatch, RunPosition};
 use crate::labels::Label;
-use crate::metrics::{Meter, Scored};
+use crate::metrics::{Meter, Metrics, Scored};
 use crate::models::Model;
 use crate::pipeline::{Counters, Held, Measured, Observer, Snapshot};
 use crate::{Error, Result};
@@ -195,6 +196,9 @@ impl Figures {
         if !is_finite()? {
             return Err(self.diverged(f64::NAN));
         }
+        let Metrics { examples, logloss, rmse, auc, .. } = metrics;
+        let (epoch, step) = (self.position.epoch + 1, self.measured.steps);
+        info!(epoch, step, examples, logloss, rmse, auc, "epoch trained");
         self.observer.epoch_trained(self.position.epoch, &metrics);
         self.measured.progressive.push(metrics);
         Ok(())
@@ -212,6 +216,8 @@ impl Figures {
         }
         let best = self.best.take();
         self.measured.best = (best.examples > 0).then_some(best);
+        let Metrics { examples, logloss, rmse, auc, .. } = metrics;
+        info!(step = self.measured.steps, examples, logloss, rmse, auc, "evaluated");
         self.observer.evaluated(&metrics, self.measured.best.as_ref());
         self.measured.eval.push(metrics);
         Ok(())

@@ -15,6 +15,7 @@ use stepwell_base::queue::{Events, Received, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_engine::{Group, Pause, Ready, Retired, Unit};
 use stepwell_nn::LossSums;
+use tracing::info;
 
 pub(super) use self::ends::{Reporting, TrainEnds};
 use self::figures::Figures;
@@ -159,7 +160,10 @@ impl Stage for TrainStage {
         if self.steps.as_ref().is_some_and(|steps| steps.is_underway()) {
             return self.step();
         }
-        self.stopping |= self.results.figures.stop.is_made();
+        if !self.stopping && self.results.figures.stop.is_made() {
+            info!(step = self.results.figures.position.step, "stop requested: training ends");
+            self.stopping = true;
+        }
         if let Some(pause) = self.pause.take() {
             return Ok(progress(self.pass_pause(pause)?));
         }
