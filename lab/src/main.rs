@@ -12,16 +12,14 @@ mod study;
 use std::process::ExitCode;
 
 use cli::{Cli, Job};
-use stepwell_cli::{Failure, say};
+use stepwell_cli::Failure;
 
 fn main() -> ExitCode {
     stepwell_cli::main("stepwell-lab", || cli::parse().and_then(run))
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    if cli.quiet {
-        say::be_quiet();
-    }
+    cli.verbosity.apply();
     match cli.job {
         Job::Bench(args) => bench::run(&args),
         Job::Study(args) => study::run(&args),

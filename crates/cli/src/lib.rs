@@ -1,5 +1,5 @@
-//! What command-line programs share: messages, failures and exit statuses, output files, signals,
-//! and how arguments are parsed.
+//! What command-line programs share: messages, the log, failures and exit statuses, output files,
+//! signals, and how arguments are parsed.
 //!
 //! - **Why.** `stepwell` and `stepwell-lab` print, fail and write files in the same way.
 //! - **How.** [`say`] is the one place that writes to standard output and standard error. A command
@@ -12,6 +12,7 @@
 pub mod args;
 pub mod failure;
 pub mod launcher;
+pub mod log;
 pub mod outputs;
 pub mod say;
 pub mod signals;

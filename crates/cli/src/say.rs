@@ -209,6 +209,13 @@ pub fn end(text: &str) {
     of_program(format_args!("{text}"));
 }
 
+/// Prints an event of the log to standard error, as one line.
+pub(crate) fn event(text: &str) {
+    // A progress bar is drawn again on the next line.
+    let over_bar = if Term::stderr().is_term() { "\r\x1b[2K" } else { "" };
+    error(format_args!("{over_bar}{}", visible(text.trim_end())));
+}
+
 /// Prints a note to standard error as one line, unless quiet.
 pub fn note(text: impl Display) {
     if !is_quiet() {

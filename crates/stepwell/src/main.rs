@@ -47,9 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    if cli.quiet {
-        say::be_quiet();
-    }
+    cli.verbosity.apply();
     match cli.job {
         Job::Train(args) => train_alone_or_launched(&args).map_err(Failure::of_training),
         Job::Eval(args) => eval::run(&args),

@@ -11,6 +11,7 @@ use stepwell_cache_sim::Candidate;
 use stepwell_cli::Failure;
 use stepwell_cli::args::{self, Named};
 use stepwell_cli::failure::statuses;
+use stepwell_cli::log::Verbosity;
 use stepwell_settings::ModelKind;
 
 pub(crate) use self::bench::{
@@ -26,9 +27,8 @@ pub(crate) use self::study::{
 #[derive(Debug, Parser)]
 #[command(name = "stepwell-lab", version)]
 pub(crate) struct Cli {
-    /// Print only results, warnings and errors
-    #[arg(long, short, global = true)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
     /// The command.
     #[command(subcommand)]
     pub(crate) job: Job,

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueHint};
 use stepwell_cli::args;
+use stepwell_cli::log::Verbosity;
 
 pub(crate) use self::checkpoints::{
     DiffArgs, EvalArgs, ExportArgs, Format, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
@@ -31,9 +32,8 @@ use crate::failure::{Failure, statuses};
 #[derive(Debug, Parser)]
 #[command(name = "stepwell", version)]
 pub(crate) struct Cli {
-    /// Print only results, warnings and errors
-    #[arg(long, short, global = true)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
     /// What to do.
     #[command(subcommand)]
     pub(crate) job: Job,

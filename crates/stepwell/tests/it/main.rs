@@ -30,6 +30,7 @@ mod import;
 mod interrupted;
 mod labels;
 mod left_behind;
+mod log;
 mod metrics;
 mod named_files;
 mod named_tables;

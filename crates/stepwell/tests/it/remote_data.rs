@@ -182,6 +182,10 @@ fn faults_pass_and_changes_do_not() {
     for url in server.urls("data/rows.csv") {
         server.faults(&[Fault::Status(500), Fault::Cut(1000), Fault::Cut(0), Fault::Status(503)]);
         same(&train(&shop, &server, &url, &[]), &expected, &url);
+        server.faults(&[Fault::Status(503)]);
+        let logged = run(&shop, &server, &["schema", &url, "--log", "info"]);
+        let log = String::from_utf8_lossy(&logged.stderr);
+        assert!(log.lines().any(|line| line.contains("503 Service Unavailable")), "{url}: {log}");
         server.faults(&[Fault::None, Fault::Change]);
         let said = refused(&shop, &server, &url, &[]);
         assert!(said.contains(&url) && said.contains("was changed since"), "{said}");
