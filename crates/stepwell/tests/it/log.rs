@@ -1,5 +1,7 @@
 //! `--log LEVEL`: events of the libraries on standard error, and nothing there without it.
 
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
 use std::process::{Command, Output};
 
 use crate::common::{SMALL, Workshop};

@@ -42,6 +42,7 @@ use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, PrefetchDepth, Purpose,
     Times, rules_of,
 };
+use tracing::error;
 
 use self::ask::{AskStage, Timer};
 use self::batch::BatchStage;
@@ -55,7 +56,6 @@ use crate::features::Features;
 use crate::run_plan::{Batching, RunPlan};
 use crate::step::{Agreement, FinishedSteps, Mode, OutOfStep, Stepping};
 use crate::{Error, Result};
-use tracing::error;
 
 pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
