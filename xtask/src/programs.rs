@@ -34,16 +34,21 @@ const TRIES: u32 = 2;
 /// Name of a crate's program of integration tests.
 const INTEGRATION: &str = "it";
 /// Slowest programs and modules, by package and name.
-const LONGEST: [(&str, &str); 9] = [
+const LONGEST: [(&str, &str); 14] = [
     ("ssd", "store"),
     ("engine", "checkpoint"),
+    ("train", "life"),
+    ("train", "out_of_step"),
     ("sim", "ranks"),
     ("sim", "schedules"),
-    ("sim", "rules"),
-    ("train", "life"),
+    ("train", "devices"),
+    ("study", "studies"),
     ("stepwell", "exactness"),
+    ("sim", "rules"),
     ("fuzz", "planted"),
-    ("train", "out_of_step"),
+    ("train", "dense_on_devices"),
+    ("device", "conformance"),
+    ("stepwell", "absurd"),
 ];
 /// Programs that measure time, and run alone at the end.
 const ALONE: [(&str, &str); 2] = [("sim", "clock"), ("study", "geeps")];
