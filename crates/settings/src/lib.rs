@@ -1,14 +1,13 @@
 //! Settings of a run, and the one table that defines each of them.
 //!
-//! Why       Flags, settings files, `stepwell config`, `docs/settings.md`, reports, checkpoints and
-//!           the check of a resumed run all use the same settings. All of them take a new setting
-//!           from its entry in [`SETTINGS`] (for named tables, features and columns in
-//!           [`TABLE_SETTINGS`], [`FEATURE_SETTINGS`] and [`COLUMN_SETTINGS`]), so none of them
-//!           can forget it.
-//! How       A run reads a [`Config`]. An entry has its setting's field there, key, default, help
-//!           and check, whether a resumed run must keep it ([`Kept`]), and when it has no effect
-//!           ([`idle_notes`]). The field's type defines how it is parsed and shown.
-//! Failure   One line that names the key and the fix.
+//! - **Why.** Flags, settings files, `stepwell config`, `docs/settings.md`, reports, checkpoints
+//!   and the check of a resumed run all use the same settings. All of them take a new setting from
+//!   its entry in [`SETTINGS`] (for named tables, features and columns in [`TABLE_SETTINGS`],
+//!   [`FEATURE_SETTINGS`] and [`COLUMN_SETTINGS`]), so none of them can forget it.
+//! - **How.** A run reads a [`Config`]. An entry has its setting's field there, key, default, help
+//!   and check, whether a resumed run must keep it ([`Kept`]), and when it has no effect
+//!   ([`idle_notes`]). The field's type defines how it is parsed and shown.
+//! - **Failure.** One line that names the key and the fix.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! Distributions of rows' figures, in bounded memory.
 //!
-//! How       A figure is counted by its first bits: its power of two, divided into 32 parts. Whole
-//!           numbers below 64 have their own places, so that their quantiles are exact; other
-//!           quantiles are at most 3 % too small.
-//! Bounds    A count for each place that occurs: at most 65,536, for any number of figures.
+//! - **How.** A figure is counted by its first bits: its power of two, divided into 32 parts. Whole
+//!   numbers below 64 have their own places, so that their quantiles are exact; other quantiles are
+//!   at most 3 % too small.
+//! - **Bounds.** A count for each place that occurs: at most 65,536, for any number of figures.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! The formats of exported tensors.
 //!
-//! Why       Readers have a library for at least one of them.
+//! - **Why.** Readers have a library for at least one of them.
 
 use std::io;
 use std::path::{Path, PathBuf};

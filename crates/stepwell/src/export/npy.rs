@@ -4,10 +4,11 @@
 //!   93 'NUMPY' 1 0   u16: length of the header   {'descr': '<f4', ... }␣␣␣␤   values, in C order
 //! ```
 //!
-//! How       A file is open only while values are written to it, so that any number of tensors
-//!           takes one descriptor. Each tensor buffers 256 KiB of values. Texts about them are in
-//!           `about.json`.
-//! Source    <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>, version 1.0.
+//! - **How.** A file is open only while values are written to it, so that any number of tensors
+//!   takes one descriptor. Each tensor buffers 256 KiB of values. Texts about them are in
+//!   `about.json`.
+//! - **Source.** <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>, version
+//!   1.0.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,11 +1,11 @@
 //! Parquet: a record for each row of a table, and for each tensor of the dense part.
 //!
-//! How       A part of a row with one number is a column of numbers; one with several is a column
-//!           of lists without nulls; one with none has no column. Rows are collected into a row
-//!           group, which is then written column by column.
-//! Bounds    A row group of [`GROUP_BYTES`] and a copy of its longest column; a copy of the dense
-//!           part.
-//! Cost      Neither keys nor weights compress, so nothing is compressed.
+//! - **How.** A part of a row with one number is a column of numbers; one with several is a column
+//!   of lists without nulls; one with none has no column. Rows are collected into a row group,
+//!   which is then written column by column.
+//! - **Bounds.** A row group of [`GROUP_BYTES`] and a copy of its longest column; a copy of the
+//!   dense part.
+//! - **Cost.** Neither keys nor weights compress, so nothing is compressed.
 
 use std::fs::File;
 use std::io;

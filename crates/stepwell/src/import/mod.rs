@@ -1,11 +1,11 @@
 //! `stepwell import`: a checkpoint from tensors, the inverse of `stepwell export`.
 //!
-//! How       Another checkpoint supplies what tensors lack: settings, position in the data, meaning
-//!           of rows, and the state of admission and stale reads. Rows go into a new store, whose
-//!           snapshot becomes the checkpoint's, as in a run. The directory gets its name when it is
-//!           complete.
-//! Bounds    The index of a store, about eleven bytes per row; its buffers; 2 MiB of rows; the
-//!           dense part.
+//! - **How.** Another checkpoint supplies what tensors lack: settings, position in the data,
+//!   meaning of rows, and the state of admission and stale reads. Rows go into a new store, whose
+//!   snapshot becomes the checkpoint's, as in a run. The directory gets its name when it is
+//!   complete.
+//! - **Bounds.** The index of a store, about eleven bytes per row; its buffers; 2 MiB of rows; the
+//!   dense part.
 
 mod dense;
 mod origin;

@@ -1,10 +1,11 @@
 //! Reads safetensors files piece by piece.
 //!
-//! Why       The format's library needs the whole file in memory, and tables are larger.
-//! Bounds    The header, at most 100 MB, as in that library; values go into the caller's buffers. A
-//!           file is open only while it is read, so that any number of tables takes one descriptor.
-//! Failure   A wrong header is an error of one line. Its lengths are checked against the file's
-//!           before they are used.
+//! - **Why.** The format's library needs the whole file in memory, and tables are larger.
+//! - **Bounds.** The header, at most 100 MB, as in that library; values go into the caller's
+//!   buffers. A file is open only while it is read, so that any number of tables takes one
+//!   descriptor.
+//! - **Failure.** A wrong header is an error of one line. Its lengths are checked against the
+//!   file's before they are used.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Copies the rows of a table from tensors into a store.
 //!
-//! Bounds    1 MiB of rows, or one row, twice; and the store's own bounds.
-//! Failure   An error in a row names its number and key; the whole import then leaves nothing.
+//! - **Bounds.** 1 MiB of rows, or one row, twice; and the store's own bounds.
+//! - **Failure.** An error in a row names its number and key; the whole import then leaves nothing.
 
 use std::path::Path;
 
