@@ -245,7 +245,8 @@ mod tests {
         let mut modules = vec![
             ("", "mod a; use a::low::f; fn g() {} enum Error {}"),
             ("a", "mod low; mod text; fn h() { low::f() } struct A;"),
-            ("a::low", "use crate::Error; use super::A; use crate::g; pub fn f() {}"),
+            ("a::low", "mod deep; use crate::Error; use super::A; use crate::g; pub fn f() {}"),
+            ("a::low::deep", "pub(in crate::a) fn d() {}"),
             ("a::text", "use super::A; mod inline { use super::super::A; use super::B; }"),
         ];
         let of_a = "c::a::low -> c::a: `super::A` is of a parent that uses `low::f`";

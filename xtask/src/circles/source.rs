@@ -159,6 +159,8 @@ impl Module {
                 [kind, name, ..] if depth == 0 && ITEMS.contains(kind) => {
                     module.items.insert((*name).into());
                 }
+                // A visibility such as `pub(in crate::a)` names no item.
+                ["(", "in", ..] => at += tokens[at..].iter().take_while(|t| **t != ")").count(),
                 [first, "::", ..] if is_word(first) && !["$", "::"].contains(&before) => {
                     let mut path = vec![(*first).to_owned()];
                     while let ["::", word, ..] = &tokens[at + 1..]
