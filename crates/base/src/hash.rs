@@ -11,6 +11,7 @@ use twox_hash::xxhash3_64::{self, DEFAULT_SECRET_LENGTH, SecretBuffer};
 use twox_hash::{XxHash3_64, XxHash3_128, xxhash3_128};
 
 use crate::ids::Key;
+use crate::splitmix64::finalize;
 
 /// The constants of XXH3 with seed 0, not copied into each hasher.
 type Published = &'static [u8; DEFAULT_SECRET_LENGTH];
@@ -102,7 +103,7 @@ impl std::fmt::Debug for Digest128 {
 /// [`owner`](crate::owner).
 #[inline]
 pub fn mix(key: Key) -> u64 {
-    crate::random::finalize(key.0)
+    finalize(key.0)
 }
 
 #[cfg(test)]

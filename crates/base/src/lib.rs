@@ -23,6 +23,7 @@ pub mod random;
 pub mod rules;
 pub mod scatter;
 pub mod slab;
+mod splitmix64;
 pub mod stage;
 pub mod stop;
 pub mod tiles;

@@ -15,19 +15,11 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::hash;
 use crate::ids::{Key, TableId};
+use crate::splitmix64::GOLDEN_GAMMA;
+pub use crate::splitmix64::finalize;
 
 /// Name of the generator as written into checkpoints.
 pub const GENERATOR_NAME: &str = "splitmix64";
-
-const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// SplitMix64's output function.
-#[inline(always)]
-pub fn finalize(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
 
 /// Seed and name of a row's stream, as hashed. // 28 bytes
 #[derive(Clone, Copy, bytemuck::NoUninit)]
