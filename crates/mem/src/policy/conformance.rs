@@ -2,13 +2,12 @@
 
 #![expect(clippy::expect_used, reason = "a test ends where something is not as it should be")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stepwell_base::random::Stream;
 use stepwell_base::{Key, SlotIndex};
 
 use super::{Occurrence, Policy};
-use crate::cache::Cache;
 use crate::records::Records;
 
 /// Makes a policy over a number of slots.
@@ -218,20 +217,27 @@ fn many_detached_rows_make_no_victim_dear(make: Make<'_>) {
 /// Misses of forty keys that are used again and again while a scan passes through a cache of a
 /// hundred slots: at most 176 if the policy keeps them, 1760 if it keeps none.
 pub fn misses_beside_a_scan(make: Make<'_>) -> usize {
-    let mut cache = Cache::with(100, 0, make(100));
+    let slots = 100;
+    let mut driver = Driver::new(make(slots), slots);
+    let mut slot_of = BTreeMap::new();
+    let mut held: Vec<u64> = Vec::new();
     let mut missed = 0;
     let mut use_key = |key: u64, counts: bool| {
-        let slot = cache.find(Key(key));
-        missed += usize::from(counts && slot.is_none());
-        let slot = match slot {
-            Some(slot) => {
-                cache.pin(slot);
-                slot
-            }
-            None => cache.place(Key(key)).expect("one pin at a time").slot,
+        if let Some(slot) = slot_of.get(&key) {
+            return driver.visit(*slot, ONCE);
+        }
+        missed += usize::from(counts);
+        let slot = if held.len() < slots {
+            held.push(key);
+            held.len() as u32 - 1
+        } else {
+            let slot = driver.victim().expect("every slot is attached");
+            slot_of.remove(&std::mem::replace(&mut held[slot as usize], key));
+            slot
         };
-        cache.trained(slot, ONCE);
-        cache.unpin(slot);
+        slot_of.insert(key, slot);
+        driver.admit(slot, key);
+        driver.visit(slot, ONCE);
     };
     for round in 0..50 {
         (0..3).for_each(|_| (0..40).for_each(|key| use_key(key, round > 5)));
