@@ -8,10 +8,17 @@
 use stepwell_base::SlotIndex;
 use stepwell_mem::Cache;
 
-use super::pages::{Pages, ReadOptions};
-use super::sequence::Sequence;
-use super::{Candidate, Outcome};
 use crate::Result;
+use crate::pages::{Pages, ReadOptions, Reads};
+use crate::policy::Candidate;
+use crate::sequence::Sequence;
+
+/// Hits of a run, and its reads if they were counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) hits: usize,
+    pub(super) reads: Option<Reads>,
+}
 
 /// Runs a policy in a cache of `slots` slots that knows `horizon` mini-batches ahead; counts reads
 /// if requested.

@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use known::Outcome;
 use sequence::Sequence;
 
 pub use error::{Error, Result};
@@ -108,13 +109,6 @@ pub struct Row {
     /// Reads, by size; empty if they weren't counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<Reads>,
-}
-
-/// Result of a contender.
-#[derive(Clone, Copy, Debug, Default)]
-struct Outcome {
-    hits: usize,
-    reads: Option<Reads>,
 }
 
 /// A row of the table.

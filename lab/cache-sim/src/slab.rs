@@ -4,8 +4,8 @@
 use stepwell_base::SlotIndex;
 use stepwell_mem::Records;
 
-use super::Candidate;
-use super::sequence::Sequence;
+use crate::policy::Candidate;
+use crate::sequence::Sequence;
 
 /// Marks a key without a slot.
 const NONE: u32 = u32::MAX;
