@@ -4,8 +4,6 @@ use std::fmt;
 
 use stepwell_data::UNLABELLED;
 
-use crate::say;
-
 /// The exit statuses of the process and their meanings, except that of `diff`.
 pub const STATUSES: [(&str, &str); 7] = [
     ("0", "success"),
@@ -137,13 +135,6 @@ impl Failure {
             Self::Error(line) => Self::Error(own(line)),
             Self::Usage(line) => Self::Usage(own(line)),
             other => other,
-        }
-    }
-
-    /// Prints the failure, unless it was printed before.
-    pub fn say(&self) {
-        if !matches!(self, Self::Unheard | Self::Said(_)) {
-            say::end(&self.to_string());
         }
     }
 

@@ -209,6 +209,15 @@ pub fn end(text: &str) {
     of_program(format_args!("{text}"));
 }
 
+impl Failure {
+    /// Prints the failure, unless it was printed before.
+    pub fn say(&self) {
+        if !matches!(self, Self::Unheard | Self::Said(_)) {
+            end(&self.to_string());
+        }
+    }
+}
+
 /// Prints an event of the log to standard error, as one line.
 pub(crate) fn event(text: &str) {
     // A progress bar is drawn again on the next line.
