@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
+use super::wanted_cache::Wanted;
 use super::{ReadFrom, SourceOptions, Sources};
 use crate::data_cache::{CacheAt, CacheWriter, DataCache, SourceFile};
 use crate::error::DataError;
@@ -12,27 +13,7 @@ use crate::files::Files;
 use crate::input::Input;
 use crate::packed::PackedWriter;
 use crate::read_options::Position;
-use crate::schema::Schema;
 use crate::stages::CacheMaking;
-
-/// A cache to make.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    path: PathBuf,
-    /// Current state of the text files.
-    sources: Vec<SourceFile>,
-    /// Most blocks.
-    pub(super) blocks: u64,
-    /// Most malformed lines to record.
-    malformed: u64,
-}
-
-impl Wanted {
-    /// Most bytes for making and then reading the cache.
-    fn bytes_max(&self, schema: Schema) -> u64 {
-        CacheWriter::bytes_max(&self.sources, schema, self.blocks, self.malformed)
-    }
-}
 
 /// State of `data.cache`.
 #[derive(Default)]

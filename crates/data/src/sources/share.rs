@@ -5,46 +5,13 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 
 use super::Sources;
+use super::shared_lines::{Shared, SharedLines};
 use crate::compression::open_packed;
 use crate::error::DataError;
 use crate::input::Input;
 use crate::layout::Layout;
-use crate::pass_share::{Share, Sharing};
+use crate::pass_share::Sharing;
 use crate::read_options::Position;
-
-/// How the data of a run is split.
-#[derive(Clone, Debug)]
-pub(super) struct Shared {
-    sharing: Sharing,
-    /// Lines of the data.
-    pub(super) input: SharedLines,
-    /// Lines of separate evaluation files.
-    pub(super) eval_input: SharedLines,
-}
-
-/// Lines of each file of an input, all of which are examples. `None` if any may be malformed, as
-/// the mini-batch of a line is only known then once all previous lines are parsed.
-pub(super) type SharedLines = Option<Arc<[u64]>>;
-
-impl Shared {
-    /// Share of the pass between two positions, the second of which may be the end of the files,
-    /// resuming at `from` in its last stream.
-    pub(super) fn of(
-        &self,
-        lines: &SharedLines,
-        start: Position,
-        end: Option<Position>,
-        from: Position,
-    ) -> Option<Share> {
-        let lines = lines.as_ref()?;
-        let before = |place: Position| {
-            lines.iter().take(place.file as usize).sum::<u64>().saturating_add(place.line)
-        };
-        let end = end.map_or_else(|| lines.iter().sum(), before);
-        let (sharing, lines) = (self.sharing.clone(), Arc::clone(lines));
-        Some(Share::new(sharing, lines, before(start)..end, before(from)))
-    }
-}
 
 impl Sources {
     /// Returns an error if data can't be read in several streams.
