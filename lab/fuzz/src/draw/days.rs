@@ -1,7 +1,12 @@
 //! Random days: the text of a case, cut into parts that are trained one after another. Each day has
 //! a separate process, which starts with the model of the previous day.
 
-use super::{Launch, Model, Text, Variant, ranks};
+use super::data::Data;
+use super::launch::Launch;
+use super::model::Model;
+use super::ranks;
+use super::text::Text;
+use super::variant::Variant;
 use crate::dice::Dice;
 
 /// Most days of a case.
@@ -28,7 +33,7 @@ pub(super) fn draw(dice: &mut Dice, text: &Text, model: &Model, mini_batch: u64)
         let whole = dice.within(1, left.div_ceil(mini_batch) - later) * mini_batch;
         let lines = if later == 0 { left } else { whole };
         left -= lines;
-        let data = super::Data::Text(text.clone());
+        let data = Data::Text(text.clone());
         let mut of = Variant::draw(dice, &data, mini_batch, lines.div_ceil(mini_batch), false);
         of.launches.iter_mut().for_each(|launch| launch.anew = false);
         ranks::add(dice, model, &mut of);

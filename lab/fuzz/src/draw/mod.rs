@@ -5,126 +5,27 @@
 //!   influence. What only the program knows, such as how much memory suffices, is determined while
 //!   the case runs.
 
+mod data;
 mod days;
+mod launch;
 mod machine;
 mod model;
 mod ranks;
 mod text;
+mod variant;
 
+pub(crate) use self::data::{Data, Form};
 pub(crate) use self::days::Day;
+pub(crate) use self::launch::{Launch, Listener, Signal, Stop, When};
 pub(crate) use self::machine::{Index, Machine, Memory, POLICIES};
 pub(crate) use self::model::{KINDS, Model, STORAGES};
 pub(crate) use self::text::{Part, Text};
+pub(crate) use self::variant::{Cache, Variant};
 
 use crate::dice::Dice;
 
 /// Most lines of a case: many short runs are better than a few long ones.
 const LINES_MAX: u64 = 4000;
-
-/// Training data of a case.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Data {
-    Text(Text),
-    /// The built-in stream.
-    Stream {
-        examples: u64,
-        vocab_scale: &'static str,
-    },
-}
-
-/// Form of a text file. For the built-in stream, `Plain` means generated on the fly, and the others
-/// are files that `stepwell synth` and `stepwell convert` write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Form {
-    Plain,
-    Gzip,
-    Zstd,
-    /// As packed by `stepwell convert`.
-    Packed,
-}
-
-/// A variant's use of `data.cache`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cache {
-    Unused,
-    /// A cache of its own.
-    Own,
-    /// A cache that variants share, which may have been made from other forms of the data.
-    Shared,
-}
-
-/// A way to end a process early.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Stop {
-    pub(crate) signal: Signal,
-    pub(crate) when: When,
-    /// Whether to send the signal twice.
-    pub(crate) twice: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Signal {
-    Kill,
-    Interrupt,
-    Terminate,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum When {
-    /// After this share of a whole run's duration.
-    Part(f64),
-    /// After this many checkpoints, plus this share of that duration.
-    Saved(u64, f64),
-}
-
-/// Reader of a process's output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Listener {
-    #[default]
-    Attentive,
-    /// The pipe has no reader.
-    Gone,
-    /// A full disk.
-    Full,
-}
-
-/// One process of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Launch {
-    pub(crate) machine: Machine,
-    /// Whether it is started with `--force`, which sets aside what earlier processes left.
-    pub(crate) anew: bool,
-    /// Whether it is started with `--resume=auto` even if it could use `--resume`.
-    pub(crate) auto: bool,
-    /// Steps between checkpoints.
-    pub(crate) every: u64,
-    /// Minutes between checkpoints, as a setting.
-    pub(crate) minutes: &'static str,
-    /// Checkpoints to keep.
-    pub(crate) keep: u64,
-    pub(crate) listener: Listener,
-    /// `None` to run until the end.
-    pub(crate) stop: Option<Stop>,
-    /// Whether to check the newest checkpoint after the process was stopped.
-    pub(crate) look: bool,
-}
-
-/// A run of the case's model on one machine, or on several in sequence.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Variant {
-    /// Form of each file, training files first.
-    pub(crate) forms: Vec<Form>,
-    /// Whether all training files are packed into one.
-    pub(crate) joined: bool,
-    /// Whether a pattern names the training files, if they have the same form.
-    pub(crate) pattern: bool,
-    pub(crate) cache: Cache,
-    /// Whether checkpoints are written.
-    pub(crate) saved: bool,
-    pub(crate) launches: Vec<Launch>,
-    /// Whether the run is resumed once more after its end.
-    pub(crate) again: bool,
-}
 
 /// Malformed lines that may be skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,91 +110,6 @@ impl Case {
             Data::Stream { .. } => Vec::new(),
             Data::Text(text) => text.parts.iter().chain(&text.evaluation).collect(),
         }
-    }
-}
-
-impl Variant {
-    /// Draws a variant of a run of about `steps` steps. The `first` variant of a case isn't
-    /// stopped, and shows how long a run takes.
-    fn draw(dice: &mut Dice, data: &Data, mini_batch: u64, steps: u64, first: bool) -> Self {
-        let (forms, joined) = forms(dice, data);
-        let text = matches!(data, Data::Text(_)) && !forms.contains(&Form::Packed);
-        let cache = match dice.below(5) {
-            _ if !text => Cache::Unused,
-            0 => Cache::Own,
-            1 | 2 => Cache::Shared,
-            _ => Cache::Unused,
-        };
-        let deaths = if first { 0 } else { dice.pick(&[0, 1, 2, 2, 3, 3, 5]) };
-        let launches: Vec<Launch> = (0..=deaths)
-            .map(|launch| Launch::draw(dice, mini_batch, steps, launch < deaths))
-            .collect();
-        Self {
-            forms,
-            joined,
-            pattern: dice.chance(30),
-            cache,
-            saved: launches.len() > 1 || dice.chance(70),
-            launches,
-            again: dice.chance(15),
-        }
-    }
-}
-
-impl Variant {
-    /// Reduces it to one process on plain text.
-    fn keep_nothing(&mut self) {
-        self.forms.fill(Form::Plain);
-        self.launches.truncate(1);
-        self.launches[0].stop = None;
-        (self.saved, self.again) = (false, false);
-    }
-}
-
-/// Draws a form for each file, and whether training files are joined.
-fn forms(dice: &mut Dice, data: &Data) -> (Vec<Form>, bool) {
-    let Data::Text(text) = data else {
-        return (vec![dice.pick(&[Form::Plain, Form::Plain, Form::Zstd, Form::Packed])], false);
-    };
-    let (parts, may_be_packed) = (text.parts.len(), text.malformed == 0);
-    let count = parts + usize::from(text.evaluation.is_some());
-    let one = dice.chance(50);
-    let mut forms: Vec<Form> = (0..count).map(|_| form(dice, may_be_packed)).collect();
-    if one {
-        forms = vec![forms[0]; count];
-    }
-    let joined = may_be_packed && parts > 1 && dice.chance(40);
-    if joined {
-        forms[..parts].fill(Form::Packed);
-    }
-    (forms, joined)
-}
-
-fn form(dice: &mut Dice, may_be_packed: bool) -> Form {
-    let packed = if may_be_packed { Form::Packed } else { Form::Zstd };
-    dice.pick(&[Form::Plain, Form::Plain, Form::Gzip, Form::Zstd, packed])
-}
-
-impl Launch {
-    fn draw(dice: &mut Dice, mini_batch: u64, steps: u64, stopped: bool) -> Self {
-        let machine = Machine::draw(dice, mini_batch);
-        let every = if dice.chance(10) { 0 } else { dice.magnitude(1, (steps / 4).max(1)) };
-        let signal = dice.pick(&[Signal::Kill, Signal::Kill, Signal::Interrupt, Signal::Terminate]);
-        let when = match dice.below(2) {
-            0 => When::Part(dice.part() * 0.9),
-            _ => When::Saved(dice.magnitude(1, 3), dice.part() * dice.part() * 0.2),
-        };
-        let twice = dice.chance(20);
-        let stop = stopped.then_some(Stop { signal, when, twice });
-        let (anew, auto, look) = (dice.chance(8), dice.chance(30), dice.chance(30));
-        let keep = dice.within(1, 3);
-        let minutes = dice.pick(&["10", "10", "0", "0.001", "0.0001"]);
-        let listener = match dice.below(10) {
-            0 => Listener::Gone,
-            1 => Listener::Full,
-            _ => Listener::Attentive,
-        };
-        Self { machine, anew, auto, every, minutes, keep, listener, stop, look }
     }
 }
 

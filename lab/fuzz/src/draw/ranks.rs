@@ -1,7 +1,9 @@
 //! Random ranks: several that train one model, in step or out of step, with a known result bit for
 //! bit.
 
-use super::{Launch, Model, Variant};
+use super::launch::Launch;
+use super::model::Model;
+use super::variant::Variant;
 use crate::dice::Dice;
 
 /// Most ranks of a run: each has its own stages and stores.
