@@ -20,6 +20,7 @@ mod blocks;
 mod checkpoint;
 mod dense;
 mod device;
+mod device_tier;
 mod digest;
 mod error;
 mod group;
@@ -45,6 +46,7 @@ mod session;
 mod stages;
 mod staging;
 mod table_spec;
+mod tier_bounds;
 mod tiers;
 mod unit;
 mod working_set;
@@ -56,8 +58,9 @@ pub use checkpoint::{
     lanes, list, open_rows, passed_over, prepare, purge,
 };
 pub use dense::{Dense, DenseView};
-pub use device::{
-    DeviceCount, DeviceOptions, DevicePlan, DeviceShare, DeviceTier, Lookup, PoolShape, PooledAt,
+pub use device::PooledAt;
+pub use device_tier::{
+    DeviceCount, DeviceOptions, DevicePlan, DeviceShare, DeviceTier, Lookup, PoolShape,
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result, file_error};

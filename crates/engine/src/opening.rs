@@ -9,7 +9,7 @@ use stepwell_disk::Disk;
 use stepwell_ssd::{Error as StoreError, KEY_SHARDS, KeyShardSet, Store, StoreOptions, Verify};
 
 use crate::checkpoint::{Checkpoint, OLDER};
-use crate::device::DeviceTier;
+use crate::device_tier::DeviceTier;
 use crate::group::{Group, index_of_all};
 use crate::planner::Planner;
 use crate::staging::Staging;

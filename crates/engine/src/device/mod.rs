@@ -20,32 +20,17 @@
 //!   visit the host, and the sums of their gradients return to the device, which applies the
 //!   optimizer. This minimizes transfers: distinct rows are fewer than occurrences.
 //! - **Two ways to find a row.** The planner knows its slot. A step sends the slots of its rows, or
-//!   their keys, which a hash table on the device maps to slots ([`Lookup`]).
-//! - **Bounds.** See [`DevicePlan`].
+//!   their keys, which a hash table on the device maps to slots ([`Lookup`](crate::Lookup)).
+//! - **Bounds.** See [`DevicePlan`](crate::DevicePlan).
 
-mod describe;
-mod key_table;
-mod lookup;
-mod moves;
 mod planning;
 mod pool_asked;
-mod pool_buffers;
-mod pool_sizes;
 mod pooling;
-mod sizes;
-mod tier;
 mod transfers;
-mod visitor;
 mod visits;
-mod warm_up;
 
-pub use self::lookup::Lookup;
-pub(crate) use self::moves::{AboveMoves, NextMove};
 pub(crate) use self::planning::Above;
 pub(crate) use self::pool_asked::PoolAsked;
 pub use self::pool_asked::PooledAt;
-pub use self::pool_sizes::PoolShape;
-pub use self::sizes::{DeviceOptions, DevicePlan, DeviceShare};
-pub use self::tier::{DeviceCount, DeviceTier};
 pub(crate) use self::transfers::{Lifter, Lowerer};
-pub(crate) use self::visits::{LanesRead, RowsSent, Visited};
+pub(crate) use self::visits::{LanesRead, RowsSent};

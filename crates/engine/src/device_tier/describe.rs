@@ -29,25 +29,25 @@ impl SlabAt {
 
 /// Sizes of a list of tables to update that was sent to a device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SentTables {
+pub(crate) struct SentTables {
     /// Number of words of its lists.
-    pub(super) words: usize,
+    pub(crate) words: usize,
     /// Number of tables, and of work items over all of them.
-    pub(super) tables: usize,
-    pub(super) items: u32,
+    pub(crate) tables: usize,
+    pub(crate) items: u32,
     /// Number of rows, over all tables, that blocks of threads update.
-    pub(super) frequent: u32,
+    pub(crate) frequent: u32,
     /// Whether any tables' rows count their steps.
-    pub(super) counts: bool,
+    pub(crate) counts: bool,
 }
 
 /// Whether rows of any of `tables` count their steps.
-pub(super) fn counts(tables: &[UpdateTable]) -> bool {
+pub(crate) fn counts(tables: &[UpdateTable]) -> bool {
     tables.iter().any(|table| table.rule == RULE_ADAM)
 }
 
 /// Describes `rows` rows of `table` at `at`, without the places of lists.
-pub(super) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {
+pub(crate) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {
     let of_rule = match *table.optimizer.rule() {
         Rule::Sgd(Sgd { lr }) => {
             UpdateTable { rule: RULE_SGD, rate: lr as f32, ..UpdateTable::default() }
@@ -83,13 +83,13 @@ pub(super) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTabl
 
 /// State of the random streams that round the rows of `keys` in step `step`, two words each; a
 /// function of key and step.
-pub(super) fn rounding(table: &TableSpec, keys: &[Key], step: u64) -> impl Iterator<Item = u32> {
+pub(crate) fn rounding(table: &TableSpec, keys: &[Key], step: u64) -> impl Iterator<Item = u32> {
     let states = keys.iter().map(move |key| table.rounding(*key, step).state());
     states.flat_map(|state| [state as u32, (state >> 32) as u32])
 }
 
 /// Code of the storage of weights for kernels.
-pub(super) fn storage(storage: Storage) -> u32 {
+pub(crate) fn storage(storage: Storage) -> u32 {
     match storage {
         Storage::F32 => STORAGE_F32,
         Storage::F16 => STORAGE_F16,

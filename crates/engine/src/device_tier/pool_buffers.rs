@@ -9,37 +9,37 @@ use crate::Result;
 
 /// Buffers and state of one device for pooling.
 #[derive(Debug)]
-pub(super) struct PoolBuffers {
-    pub(super) pools_host: Pinned<PoolTable>,
-    pub(super) pools: Buffer<PoolTable>,
+pub(crate) struct PoolBuffers {
+    pub(crate) pools_host: Pinned<PoolTable>,
+    pub(crate) pools: Buffer<PoolTable>,
     /// Weights of all devices' rows, if there are several devices.
-    pub(super) rows: Buffer<f32>,
+    pub(crate) rows: Buffer<f32>,
     /// Gradients of all devices' examples, if there are several devices. // (rows, columns)
-    pub(super) d_x: Buffer<f32>,
-    pub(super) d_first_order: Buffer<f32>, // (rows)
+    pub(crate) d_x: Buffer<f32>,
+    pub(crate) d_first_order: Buffer<f32>, // (rows)
     /// Recorded after its rows were read for other devices.
-    pub(super) read: Event,
+    pub(crate) read: Event,
     /// The mini-batch that is pooled and will be trained.
-    pub(super) pooled: Option<Pooled>,
+    pub(crate) pooled: Option<Pooled>,
     /// Number of words of its lists.
-    pub(super) words: usize,
+    pub(crate) words: usize,
     /// For each column its table, field and weight of rows.
-    pub(super) columns_of: Buffer<u32>,
+    pub(crate) columns_of: Buffer<u32>,
 }
 
 /// A pooled mini-batch on a device, until it is updated.
 #[derive(Debug)]
-pub(super) struct Pooled {
-    pub(super) number: u32,
-    pub(super) tables: SentTables,
+pub(crate) struct Pooled {
+    pub(crate) number: u32,
+    pub(crate) tables: SentTables,
     /// The rows that the device updates.
-    pub(super) rows: Vec<RowsAt>,
+    pub(crate) rows: Vec<RowsAt>,
     /// Number of rows of gradients that its bags refer to.
-    pub(super) examples: usize,
+    pub(crate) examples: usize,
 }
 
 impl PoolBuffers {
-    pub(super) fn new(
+    pub(crate) fn new(
         device: &Device,
         stream: &Stream,
         tables: usize,

@@ -26,24 +26,24 @@ pub struct PoolShape<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PoolSizes {
     /// Number of devices that have blocks.
-    pub(super) devices: usize,
-    pub(super) slot_rows: usize,
-    pub(super) blocks: usize,
+    pub(crate) devices: usize,
+    pub(crate) slot_rows: usize,
+    pub(crate) blocks: usize,
     /// For each column its table, field and weight of rows. // (columns, 3)
-    pub(super) columns_of: Vec<u32>,
+    pub(crate) columns_of: Vec<u32>,
     tables: usize,
     /// Number of words of lists besides slots of rows and words for rounding.
-    pub(super) words: usize,
+    pub(crate) words: usize,
     /// Lanes of weights of all devices; 0 for a single device.
-    pub(super) lanes: usize,
+    pub(crate) lanes: usize,
     /// Rows of gradients of all devices; 0 for a single device.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
 }
 
 impl PoolSizes {
     /// Sizes for `tables` on `devices` devices, with at most `rows` distinct rows and `ids` ids of
     /// each table in a mini-batch, and `lanes` lanes of all these rows.
-    pub(super) fn new(
+    pub(crate) fn new(
         shape: PoolShape<'_>,
         tables: &[TableSpec],
         devices: usize,
@@ -77,29 +77,29 @@ impl PoolSizes {
     }
 
     /// Number of columns of the pooled embeddings.
-    pub(super) fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.columns_of.len() / 3
     }
 
     /// The blocks of a mini-batch, without its examples.
-    pub(super) fn all_blocks(&self) -> Blocks {
+    pub(crate) fn all_blocks(&self) -> Blocks {
         Blocks::new(0, self.blocks)
     }
 
     /// Bytes of a device, and as many on the host, for descriptions of tables and columns.
-    pub(super) fn moving_bytes(&self) -> u64 {
+    pub(crate) fn moving_bytes(&self) -> u64 {
         let bytes = [self.tables * size_of::<PoolTable>(), size_of_val(&*self.columns_of)];
         bytes.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum()
     }
 
     /// Bytes of a device alone.
-    pub(super) fn device_bytes(&self) -> u64 {
+    pub(crate) fn device_bytes(&self) -> u64 {
         let buffers = [self.lanes, self.rows * self.columns(), self.rows];
         buffers.iter().map(|lanes| Device::bytes_counted((lanes.max(&1) * 4) as u64)).sum()
     }
 
     /// Bytes of the host for positions of rows and examples, for mini-batches of `rows` rows.
-    pub(super) fn host_bytes(&self, rows: usize) -> u64 {
+    pub(crate) fn host_bytes(&self, rows: usize) -> u64 {
         ((rows + self.blocks * self.slot_rows) * size_of::<u32>()) as u64
     }
 }

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// Bytes of a piece of rows between host and device.
 const PIECE_BYTES: usize = 1 << 20;
 /// Number of pieces of each direction in flight at once.
-pub(super) const PIECES: usize = 3;
+pub(crate) const PIECES: usize = 3;
 
 /// The devices of a rank.
 #[derive(Clone, Debug)]
@@ -259,23 +259,23 @@ impl DevicePlan {
     }
 
     /// Number of words of all lists of a mini-batch.
-    pub(super) fn words(&self) -> usize {
+    pub(crate) fn words(&self) -> usize {
         self.list_words() + self.pooling.as_ref().map_or(0, |sizes| sizes.words)
     }
 
     /// Maximum distinct rows of a mini-batch, over all tables.
-    pub(super) fn rows_of_step(&self) -> usize {
+    pub(crate) fn rows_of_step(&self) -> usize {
         self.rows_max.iter().sum()
     }
 
     /// Number of words of the lists of a step.
-    pub(super) fn list_words(&self) -> usize {
+    pub(crate) fn list_words(&self) -> usize {
         // Rounding words of a table begin at an even word.
         LIST_WORDS * self.rows_of_step() + self.rows_max.len()
     }
 
     /// Number of lanes of weights or gradients of a step.
-    pub(super) fn lanes_max(&self) -> usize {
+    pub(crate) fn lanes_max(&self) -> usize {
         self.rows_max.iter().zip(&self.visit_lanes).map(|(rows, lanes)| rows * lanes).sum()
     }
 

@@ -38,7 +38,7 @@ const STEPS_KEPT: usize = 64;
 
 impl OneDevice {
     /// The rows of group `group` in `slots`, for the check of order; empty if it is off.
-    pub(super) fn touched(&self, group: usize, slots: impl Iterator<Item = u32>) -> RowsAt {
+    pub(crate) fn touched(&self, group: usize, slots: impl Iterator<Item = u32>) -> RowsAt {
         let at = self.slabs[group];
         match self.device.checks_order() {
             true => at.rows(slots.collect()),
@@ -46,7 +46,7 @@ impl OneDevice {
         }
     }
 
-    pub(super) fn visitor(&self) -> MutexGuard<'_, Visitor> {
+    pub(crate) fn visitor(&self) -> MutexGuard<'_, Visitor> {
         self.visitor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +59,7 @@ impl OneDevice {
     }
 
     /// Takes the oldest changes left.
-    pub(super) fn take_changes(&self) -> Option<(usize, TableChanges)> {
+    pub(crate) fn take_changes(&self) -> Option<(usize, TableChanges)> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
@@ -68,7 +68,7 @@ impl OneDevice {
     }
 
     /// Records in `stream` the end of the step of mini-batch `number`.
-    pub(super) fn step_is_over(&self, number: u32, stream: &Stream) -> Result<()> {
+    pub(crate) fn step_is_over(&self, number: u32, stream: &Stream) -> Result<()> {
         let mut steps = self.steps();
         let oldest = if steps.len() < STEPS_KEPT { None } else { steps.pop_front() };
         let event = oldest.map_or_else(|| self.device.event(), |(_, event)| Ok(event))?;
@@ -78,7 +78,7 @@ impl OneDevice {
     }
 
     /// Makes `stream` wait for the steps of all mini-batches up to `last`.
-    pub(super) fn wait_for_steps(&self, stream: &Stream, last: Option<u32>) -> Result<()> {
+    pub(crate) fn wait_for_steps(&self, stream: &Stream, last: Option<u32>) -> Result<()> {
         let (Some(last), steps) = (last, self.steps()) else { return Ok(()) };
         // Steps follow each other; mini-batches that only evaluate have none.
         let after = steps.iter().find(|(number, _)| *number >= last).or(steps.back());

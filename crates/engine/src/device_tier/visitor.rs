@@ -11,27 +11,27 @@ use crate::Result;
 
 /// Buffers and state of one device for the rows of a step.
 #[derive(Debug)]
-pub(super) struct Visitor {
-    pub(super) stream: Stream,
-    pub(super) lists_host: Pinned<u32>,
-    pub(super) lists: Buffer<u32>,
+pub(crate) struct Visitor {
+    pub(crate) stream: Stream,
+    pub(crate) lists_host: Pinned<u32>,
+    pub(crate) lists: Buffer<u32>,
     /// Weights copied down, then sums of gradients copied up.
-    pub(super) lanes_host: Pinned<f32>,
-    pub(super) lanes: Buffer<f32>,
-    pub(super) tables_host: Pinned<UpdateTable>,
-    pub(super) tables: Buffer<UpdateTable>,
+    pub(crate) lanes_host: Pinned<f32>,
+    pub(crate) lanes: Buffer<f32>,
+    pub(crate) tables_host: Pinned<UpdateTable>,
+    pub(crate) tables: Buffer<UpdateTable>,
     /// Hash tables that find slots, if the host doesn't send them.
-    pub(super) lookup: Option<Tables>,
+    pub(crate) lookup: Option<Tables>,
     /// The mini-batch whose slots are at the start of the lists.
-    pub(super) listed: Option<u32>,
+    pub(crate) listed: Option<u32>,
     /// Buffers for pooling, if the dense part is on the device.
-    pub(super) pool: Option<PoolBuffers>,
-    pub(super) fetched: Event,
-    pub(super) sent: Event,
+    pub(crate) pool: Option<PoolBuffers>,
+    pub(crate) fetched: Event,
+    pub(crate) sent: Event,
 }
 
 impl Visitor {
-    pub(super) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
+    pub(crate) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
         let (words, lanes) = (plan.words(), plan.lanes_max());
         let tables = plan.rows_max.len();
         let stream = device.stream("step")?;
@@ -60,12 +60,12 @@ impl Visitor {
         })
     }
 
-    pub(super) fn pool(&self) -> &PoolBuffers {
+    pub(crate) fn pool(&self) -> &PoolBuffers {
         let Some(room) = &self.pool else { panic!("this device does not pool") };
         room
     }
 
-    pub(super) fn pool_mut(&mut self) -> &mut PoolBuffers {
+    pub(crate) fn pool_mut(&mut self) -> &mut PoolBuffers {
         let Some(room) = &mut self.pool else { panic!("this device does not pool") };
         room
     }

@@ -22,7 +22,7 @@ use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME, is_segment};
 
 use crate::error::file_error;
-use crate::{Error, Result};
+use crate::{Error, Result, checkpoint};
 
 const ROWS: &str = "rows-";
 const RANK: &str = "rank-";
@@ -205,7 +205,7 @@ fn is_marked(rows: &Path) -> Result<bool> {
 /// The mark of earlier builds.
 fn identity(rows: &Path) -> Result<String> {
     let disk = FileDisk::open(rows)?;
-    crate::identity(&disk, rows)
+    checkpoint::identity(&disk, rows)
 }
 
 fn unmark(rows: &Path) -> Result<()> {

@@ -9,7 +9,8 @@ use super::sums::occurrence;
 use super::working::WorkingRows;
 use crate::Result;
 use crate::blocks::Blocks;
-use crate::device::{DeviceTier, PoolAsked, PooledAt};
+use crate::device::{PoolAsked, PooledAt};
+use crate::device_tier::DeviceTier;
 use crate::group::{Group, devices_above};
 use crate::working_set::Part;
 

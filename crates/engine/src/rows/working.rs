@@ -7,7 +7,7 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
 
-use crate::device::Visited;
+use crate::device_tier::visited::Visited;
 use crate::group::Group;
 use crate::request::{BagsByRow, Request};
 use crate::table_spec::TableSpec;

@@ -1,6 +1,6 @@
 //! Items that flow through the stages: mini-batches, batches that are planned together, and marks.
 
-use crate::device::AboveMoves;
+use crate::device_tier::moves::AboveMoves;
 use crate::mini_batch::MiniBatch;
 use crate::unit::GroupUnit;
 

@@ -7,7 +7,9 @@ use stepwell_base::stage::{Progress, Stage};
 use stepwell_device::Event;
 
 use super::items::{Ready, Unit};
-use crate::device::{DeviceTier, Lifter, NextMove};
+use crate::device::Lifter;
+use crate::device_tier::DeviceTier;
+use crate::device_tier::moves::NextMove;
 use crate::group::Group;
 use crate::mini_batch::Cargo;
 use crate::{Error, Result};

@@ -6,7 +6,9 @@ use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 
 use super::items::{Pause, Ready, Unit};
-use crate::device::{AboveMoves, DeviceTier, Lowerer, NextMove};
+use crate::device::Lowerer;
+use crate::device_tier::DeviceTier;
+use crate::device_tier::moves::{AboveMoves, NextMove};
 use crate::group::Group;
 use crate::mini_batch::Cargo;
 use crate::{Error, Result};

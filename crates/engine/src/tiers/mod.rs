@@ -275,7 +275,7 @@ impl TierPlan {
     }
 
     /// Whether memory has a slot for every row that `group` can be asked for.
-    fn holds_all(&self, group: &GroupPlan) -> bool {
+    pub(crate) fn holds_all(&self, group: &GroupPlan) -> bool {
         self.rows_known(&group.members).is_some_and(|rows| rows <= group.slots as u64)
     }
 

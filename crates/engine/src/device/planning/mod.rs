@@ -19,11 +19,11 @@ use stepwell_mem::{PolicyKind, Seek, Victim};
 use self::parallel_planners::{
     DevicePlanner, ParallelPlanners, Task, keys_above, of_devices, seen,
 };
-use super::lookup::{Placed, TableChanges};
-use super::moves::{AboveMove, AboveMoves, AboveUnit};
-use super::tier::DeviceTier;
-use super::warm_up::WarmUp;
 use crate::Result;
+use crate::device_tier::lookup::{Placed, TableChanges};
+use crate::device_tier::moves::{AboveMove, AboveMoves, AboveUnit};
+use crate::device_tier::tier::DeviceTier;
+use crate::device_tier::warm_up::WarmUp;
 use crate::group::Group;
 use crate::mini_batch::MiniBatch;
 use crate::planner::{Fit, Planner};

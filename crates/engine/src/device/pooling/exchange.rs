@@ -6,9 +6,9 @@ use stepwell_base::rules::Rule;
 
 use crate::Result;
 use crate::device::pool_asked::PooledAt;
-use crate::device::tier::DeviceTier;
-use crate::device::visitor::Visitor;
 use crate::device::visits::Visit;
+use crate::device_tier::tier::DeviceTier;
+use crate::device_tier::visitor::Visitor;
 
 /// Where the weights of each device's rows begin among those of all devices.
 pub(super) fn firsts<'a>(visits: &'a [Vec<Visit<'_>>]) -> impl Iterator<Item = usize> + 'a {

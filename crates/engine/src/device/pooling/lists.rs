@@ -6,12 +6,12 @@ use stepwell_optim::Storage;
 use super::exchange::firsts;
 use crate::Result;
 use crate::blocks::Blocks;
-use crate::device::describe::{SentTables, SlabAt, counts, describe, rounding, storage};
 use crate::device::pool_asked::PoolAsked;
-use crate::device::pool_buffers::Pooled;
-use crate::device::tier::{DeviceTier, OneDevice};
-use crate::device::visitor::Visitor;
 use crate::device::visits::Visit;
+use crate::device_tier::describe::{SentTables, SlabAt, counts, describe, rounding, storage};
+use crate::device_tier::pool_buffers::Pooled;
+use crate::device_tier::tier::{DeviceTier, OneDevice};
+use crate::device_tier::visitor::Visitor;
 use crate::request::{BagsByRow, Request};
 use crate::table_spec::TableSpec;
 

@@ -31,12 +31,12 @@ use stepwell_kernels::named;
 
 use self::lists::Laid;
 use super::pool_asked::{PoolAsked, PooledAt};
-use super::pool_buffers::Pooled;
-use super::pool_sizes::PoolSizes;
-use super::tier::{DeviceTier, OneDevice};
-use super::visitor::Visitor;
 use super::visits::{LanesRead, Visit};
 use crate::Result;
+use crate::device_tier::pool_buffers::Pooled;
+use crate::device_tier::pool_sizes::PoolSizes;
+use crate::device_tier::tier::{DeviceTier, OneDevice};
+use crate::device_tier::visitor::Visitor;
 
 impl DeviceTier {
     /// Whether rows may be pooled on the devices.

@@ -9,9 +9,9 @@ use stepwell_device::{Arg, Event, Stream};
 
 use super::{MoveRows, PieceRoom, SlotList};
 use crate::Result;
-use crate::device::moves::AboveMove;
-use crate::device::sizes::PIECES;
-use crate::device::tier::DeviceTier;
+use crate::device_tier::moves::AboveMove;
+use crate::device_tier::sizes::PIECES;
+use crate::device_tier::tier::DeviceTier;
 use crate::group::Group;
 
 /// Lifts rows to one device.

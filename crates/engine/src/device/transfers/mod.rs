@@ -10,10 +10,10 @@ use stepwell_kernels::named;
 
 pub(crate) use self::lifting::Lifter;
 pub(crate) use self::lowering::Lowerer;
-use super::describe::SlabAt;
-use super::moves::AboveMove;
-use super::tier::DeviceTier;
 use crate::Result;
+use crate::device_tier::describe::SlabAt;
+use crate::device_tier::moves::AboveMove;
+use crate::device_tier::tier::DeviceTier;
 use crate::group::Group;
 
 /// Buffers for one piece of rows.

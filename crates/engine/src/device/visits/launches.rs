@@ -6,10 +6,10 @@ use stepwell_kernels::{UpdateTable, named};
 
 use super::visit::Visit;
 use crate::Result;
-use crate::device::describe::{SentTables, counts};
-use crate::device::tier::{DeviceTier, OneDevice};
 use crate::device::transfers::{MoveRows, SlotList};
-use crate::device::visitor::Visitor;
+use crate::device_tier::describe::{SentTables, counts};
+use crate::device_tier::tier::{DeviceTier, OneDevice};
+use crate::device_tier::visitor::Visitor;
 use crate::working_set::Part;
 
 impl Visitor {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::visit::Visit;
 use crate::Result;
-use crate::device::key_table::Tables;
-use crate::device::tier::{DeviceTier, OneDevice};
-use crate::device::visitor::Visitor;
+use crate::device_tier::key_table::Tables;
+use crate::device_tier::tier::{DeviceTier, OneDevice};
+use crate::device_tier::visitor::Visitor;
 
 impl Visitor {
     /// Copies these words of the lists up.

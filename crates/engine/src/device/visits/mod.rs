@@ -18,37 +18,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stepwell_base::SlotIndex;
-use stepwell_base::slab::{Rows, Slab};
+use stepwell_base::slab::Rows;
 use stepwell_optim::Storage;
 
 use self::lists::listed;
 pub(super) use self::visit::Visit;
-use super::describe::{self, describe};
-use super::key_table::Tables;
-use super::sizes::DevicePlan;
-use super::tier::{DeviceTier, OneDevice};
+use crate::Result;
+use crate::device_tier::describe::{self, describe};
+use crate::device_tier::key_table::Tables;
+use crate::device_tier::tier::{DeviceTier, OneDevice};
 use crate::group::Group;
 use crate::table_spec::TableSpec;
 use crate::working_set::{OnDevice, Part};
-use crate::{Error, Result};
-
-/// Where the rows of one table are on the host while they visit.
-#[derive(Debug)]
-pub(crate) struct Visited {
-    /// One slot for each row of the request, in its order.
-    pub(crate) slab: Slab,
-    pub(crate) slots: Vec<SlotIndex>,
-}
-
-impl Visited {
-    /// Makes room for the rows of table `number`.
-    pub(crate) fn new(plan: &DevicePlan, number: usize) -> Result<Self> {
-        let (rows, lanes) = (plan.rows_max[number], plan.visit_lanes[number]);
-        let bytes = (rows * lanes * size_of::<f32>()) as u64;
-        let slab = Slab::new(rows.max(1), lanes).map_err(|source| Error::Slab { bytes, source })?;
-        Ok(Self { slab, slots: (0..rows as u32).map(SlotIndex).collect() })
-    }
-}
 
 /// Rows of one table that are sent back, changed or with the sums of their gradients.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use stepwell_device::RowsAt;
 
-use crate::device::tier::OneDevice;
+use crate::device_tier::tier::OneDevice;
 use crate::working_set::OnDevice;
 
 /// The rows of one table on one device, for a mini-batch.

@@ -52,13 +52,13 @@ fn places(slots: usize) -> usize {
 
 /// Bytes of a table per slot, and without slots, including the rounding of its two lists to the
 /// device's allocation unit.
-pub(super) fn slot_bytes() -> (usize, usize) {
+pub(crate) fn slot_bytes() -> (usize, usize) {
     let unit = Device::bytes_counted(1) as usize;
     (PLACES_OF_SLOT * PLACE_BYTES, TABLE_OWN_PLACES as usize * PLACE_BYTES + 2 * unit)
 }
 
 /// Bytes of a device for the tables of groups with these `slots`.
-pub(super) fn tables_bytes(slots: &[usize]) -> u64 {
+pub(crate) fn tables_bytes(slots: &[usize]) -> u64 {
     let places: usize = slots.iter().map(|slots| places(*slots)).sum();
     [size_of::<Key>(), size_of::<SlotIndex>()]
         .map(|bytes| Device::bytes_counted((places * bytes) as u64))
@@ -68,13 +68,13 @@ pub(super) fn tables_bytes(slots: &[usize]) -> u64 {
 
 /// Bytes of a device, and as many on the host, for keys sent to tables: `rows` looked up, and
 /// `moved` removed or inserted at once.
-pub(super) fn keys_bytes(rows: usize, moved: usize) -> u64 {
+pub(crate) fn keys_bytes(rows: usize, moved: usize) -> u64 {
     let lists = [8 * rows, 8 * moved, 4 * moved, 4 * COUNTS];
     lists.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum()
 }
 
 /// Bytes of the host that record the keys of `slots` slots, and changes of `moved` keys at once.
-pub(super) fn noted_bytes(slots: usize, moved: usize) -> u64 {
+pub(crate) fn noted_bytes(slots: usize, moved: usize) -> u64 {
     (slots * NOTED_BYTES + moved * size_of::<Placed>()) as u64
 }
 
@@ -158,7 +158,7 @@ struct Moving {
 
 /// The tables of one device.
 #[derive(Debug)]
-pub(super) struct Tables {
+pub(crate) struct Tables {
     of_groups: Vec<Table>,
     places: Places,
     asked_host: Pinned<u64>,
@@ -186,7 +186,7 @@ impl Tables {
     /// Tables of `device` for groups with these `slots`, used only in `stream`. At once, `rows`
     /// keys are looked up, and `moved` removed or inserted. Each table must be rebuilt before its
     /// first use.
-    pub(super) fn new(
+    pub(crate) fn new(
         device: &Device,
         stream: &Stream,
         slots: &[usize],
@@ -228,7 +228,7 @@ impl Tables {
 
     /// Removes and inserts keys in the table of group `group`; returns the number of words copied
     /// up. Overwrites `lists`.
-    pub(super) fn change(
+    pub(crate) fn change(
         &mut self,
         stream: &Stream,
         lists: &Buffer<u32>,
@@ -249,7 +249,7 @@ impl Tables {
 
     /// Looks up `keys`, `counts` of each group in order, and writes their slots to the start of
     /// `lists`. Returns the number of words copied up.
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         stream: &Stream,
         lists: &Buffer<u32>,
@@ -277,13 +277,13 @@ impl Tables {
     }
 
     /// Number of words copied down with a fetch.
-    pub(super) const WORDS_DOWN: usize = COUNTS;
+    pub(crate) const WORDS_DOWN: usize = COUNTS;
 
     /// Checks the counts, after a fetch from `device`.
     ///
     /// # Panics
     /// If planner and tables differ.
-    pub(super) fn check(&mut self, device: &str) -> Result<()> {
+    pub(crate) fn check(&mut self, device: &str) -> Result<()> {
         let expected = self.counts.expected;
         let counted = self.counts.host.read(COUNTS)?;
         assert_eq!(

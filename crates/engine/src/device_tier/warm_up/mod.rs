@@ -61,7 +61,7 @@ impl Counts {
 
 /// Selects the rows that may be lifted.
 #[derive(Debug)]
-pub(super) struct WarmUp {
+pub(crate) struct WarmUp {
     /// Number of mini-batches still to count.
     left: usize,
     /// Counts by table group and device.
@@ -76,7 +76,7 @@ pub(super) struct WarmUp {
 impl WarmUp {
     /// Starts a warm-up of `mini_batches`, for groups with these `slots` on each of `devices`
     /// devices.
-    pub(super) fn new(slots: &[usize], devices: usize, mini_batches: usize, rules: Rules) -> Self {
+    pub(crate) fn new(slots: &[usize], devices: usize, mini_batches: usize, rules: Rules) -> Self {
         let counts = |slots: &usize| {
             let counts = || Counts { of_keys: HashMap::new(), slots: *slots };
             (0..devices).map(|_| counts()).collect()
@@ -92,7 +92,7 @@ impl WarmUp {
     }
 
     /// Bytes of the counts for the `slots` of one table group on a device.
-    pub(super) fn bytes_max(slots: usize) -> u64 {
+    pub(crate) fn bytes_max(slots: usize) -> u64 {
         // The library's tables have a power of two of places, at most 7 in 8 taken, with a byte
         // each and some more. A table is copied when it grows, and finally into a list.
         let keys = (slots * COUNTED_OF_SLOT) as u64;
@@ -103,7 +103,7 @@ impl WarmUp {
 
     /// Begins mini-batch `number`; returns whether it belongs to the warm-up, so its keys are
     /// counted.
-    pub(super) fn next(&mut self, number: u32) -> bool {
+    pub(crate) fn next(&mut self, number: u32) -> bool {
         if self.left == 0 {
             self.first.get_or_insert(number);
             return false;
@@ -113,20 +113,20 @@ impl WarmUp {
     }
 
     /// Counts `keys` of a mini-batch of the warm-up, in `group` and on `device`.
-    pub(super) fn count(&mut self, group: usize, device: usize, keys: &[Key]) {
+    pub(crate) fn count(&mut self, group: usize, device: usize, keys: &[Key]) {
         let counts = &mut self.counts[group][device];
         keys.iter().for_each(|key| counts.count(*key));
     }
 
     /// Ends the counting of a mini-batch; selects rows after the last one.
-    pub(super) fn counted(&mut self) {
+    pub(crate) fn counted(&mut self) {
         if self.left == 0 && self.first.is_none() {
             self.counts.iter_mut().flatten().for_each(Counts::choose);
         }
     }
 
     /// Whether the row of `key` may be lifted to `device`, after the warm-up.
-    pub(super) fn may_go_up(&self, group: usize, device: usize, key: Key) -> bool {
+    pub(crate) fn may_go_up(&self, group: usize, device: usize, key: Key) -> bool {
         self.counts[group][device].of_keys.contains_key(&key)
     }
 
@@ -135,17 +135,17 @@ impl WarmUp {
     }
 
     /// Whether mini-batch `number` must wait for those of the warm-up.
-    pub(super) fn waits(&self, number: u32) -> bool {
+    pub(crate) fn waits(&self, number: u32) -> bool {
         !self.is_before(number) && self.before > 0 && self.rules.hold(Rule::WaitForBelow)
     }
 
     /// Records that mini-batch `number` is planned.
-    pub(super) fn planned(&mut self, number: u32) {
+    pub(crate) fn planned(&mut self, number: u32) {
         self.before += usize::from(self.is_before(number));
     }
 
     /// Records that mini-batch `number` is finished.
-    pub(super) fn retired(&mut self, number: u32) {
+    pub(crate) fn retired(&mut self, number: u32) {
         self.before -= usize::from(self.is_before(number));
     }
 }

@@ -6,7 +6,7 @@ use stepwell_base::Key;
 
 use super::{PlanStage, Waiting, batches};
 use crate::Result;
-use crate::device::AboveMoves;
+use crate::device_tier::moves::AboveMoves;
 use crate::mini_batch::{Cargo, MiniBatch};
 use crate::planner::Planner;
 use crate::stages::items::Unit;

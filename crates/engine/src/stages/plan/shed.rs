@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{PlanStage, batches};
-use crate::device::AboveMoves;
+use crate::device_tier::moves::AboveMoves;
 use crate::mini_batch::MiniBatch;
 
 impl<C, M> PlanStage<C, M> {
