@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use stepwell_train::Metrics;
 
 use super::sample::{Recent, Sample};
-use super::{Event, Moment, Sink};
+use super::sink::{Event, Moment, Sink};
 use crate::outputs::open_special;
 use crate::say;
 

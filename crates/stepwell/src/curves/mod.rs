@@ -12,10 +12,10 @@
 mod lines;
 mod page;
 mod sample;
+mod sink;
 mod stages;
 mod tensorboard;
 
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +29,8 @@ use stepwell_train::{
 
 use self::lines::Lines;
 use self::page::PageFile;
-pub(crate) use self::sample::{Recent, Sample};
+pub(crate) use self::sample::Sample;
+use self::sink::{Event, Moment, Sink};
 pub(crate) use self::stages::{StageClocks, Watched};
 use self::tensorboard::EventFile;
 use crate::cli::TrainArgs;
@@ -43,45 +44,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Most scores for an AUC; of more examples between two samples, only the first ones count.
 pub(crate) const SCORES_MAX: usize = 1 << 16;
-
-/// The position of a run.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    /// Seconds since the run began.
-    seconds: f64,
-    /// Step of the last trained mini-batch.
-    step: u64,
-    examples: u64,
-}
-
-/// An event to draw.
-#[derive(Debug)]
-enum Event<'a> {
-    /// The bounds on memory are known.
-    Planned(&'a Budget),
-    /// A sample of training; `recent` covers the time since the previous sample, if any.
-    Training { now: &'a Sample, recent: Option<Recent> },
-    /// The training part of an epoch is over.
-    Epoch(&'a Metrics),
-    /// An evaluation is over; `best` has the best reachable metrics.
-    Evaluation { metrics: &'a Metrics, best: Option<&'a Metrics> },
-    /// A checkpoint was written.
-    Saved(&'a Path),
-    /// The run is over, with its report or the reason why it has none.
-    Ended(Result<&'a Report, &'a str>),
-}
-
-/// A format of curves.
-trait Sink: Send {
-    /// The name of its output, for messages.
-    fn name(&self) -> String;
-
-    /// Adds an event.
-    ///
-    /// # Errors
-    /// Those of the file; the sink is then not used any more.
-    fn take(&mut self, at: Moment, event: &Event<'_>) -> io::Result<()>;
-}
 
 /// Observes the training thread and passes events to all sinks.
 pub(crate) struct Curves {

@@ -21,7 +21,8 @@ use crc::{CRC_32_ISCSI, Crc};
 use prost::{Message, Oneof};
 use stepwell_train::Metrics;
 
-use super::{Event, Moment, Recent, Sample, Sink};
+use super::sample::{Recent, Sample};
+use super::sink::{Event, Moment, Sink};
 
 /// CRC-32C.
 const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
-use super::{BAR_EVERY, FIRST_LINE, LINE_SECONDS, bar_of, shows_bars};
+use super::waiting::FIRST_LINE;
+use super::{BAR_EVERY, LINE_SECONDS, bar_of, shows_bars};
 use crate::say::say;
 
 /// Shows how many examples or rows are done: a bar on a terminal, plain lines otherwise.

@@ -19,16 +19,13 @@ use stepwell_train::{Capacity, Metrics, Observer, Snapshot};
 
 pub(crate) use self::counting::Counting;
 use self::recent::Recent;
-use self::waiting::Waiting;
-
 use self::screen::{ECHO, Screen};
+use self::waiting::{FIRST_LINE, Waiting};
 use crate::say::{self, say};
 use crate::width::columns;
 
 /// Seconds between plain lines.
 const LINE_SECONDS: u64 = 5;
-/// Time before the first line: shorter work needs none.
-const FIRST_LINE: Duration = Duration::from_secs(1);
 /// Time between updates of a bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::FIRST_LINE;
+/// Time before the first line: shorter work needs none.
+pub(super) const FIRST_LINE: Duration = Duration::from_secs(1);
 
 /// The current work, and the thread that reports it.
 pub(super) struct Waiting {

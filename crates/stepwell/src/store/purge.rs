@@ -11,7 +11,7 @@ use stepwell_disk::FileDisk;
 use stepwell_engine::{Scratch, SetAside, is_set_aside, list};
 use stepwell_ssd::{Aside, LOCK_NAME, Store};
 
-use super::{name, named, open};
+use super::directories::{name, named, open};
 use crate::failure::Failure;
 use crate::say::{self, Page, put};
 

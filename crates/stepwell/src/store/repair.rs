@@ -10,8 +10,8 @@ use stepwell_disk::{Disk, FileDisk, Lock};
 use stepwell_engine::Checkpoint;
 use stepwell_ssd::{Salvaged, StoreOptions};
 
-use super::{DAMAGES_SHOWN, Named, PARTIAL, REPAIR_LOCK};
-use super::{faults, leases, name, named, open, repairing};
+use super::check::{DAMAGES_SHOWN, faults};
+use super::directories::{self, Named, PARTIAL, REPAIR_LOCK, leases, name, named, open, repairing};
 use crate::failure::Failure;
 use crate::say::{self, Page, put, tell};
 
@@ -132,7 +132,7 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, Failure> {
 fn begin(partial: &Path) -> Result<(FileDisk, Box<dyn Lock>), String> {
     let mut there = fs::read_dir(partial).into_iter().flatten().flatten();
     if there.any(|entry| entry.file_name() != REPAIR_LOCK) {
-        return Err(super::partial(partial));
+        return Err(directories::partial(partial));
     }
     let said = |error: stepwell_disk::Error| error.to_string();
     let disk = FileDisk::create(partial).map_err(said)?;
@@ -143,7 +143,7 @@ fn begin(partial: &Path) -> Result<(FileDisk, Box<dyn Lock>), String> {
     let found = disk.entries().map_err(said)?;
     if found.iter().any(|(name, _)| name != REPAIR_LOCK) {
         drop(lock);
-        return Err(super::partial(partial));
+        return Err(directories::partial(partial));
     }
     Ok((disk, lock))
 }

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use stepwell_base::ByteCount;
 
-use super::Shown;
 use super::chart::{RIGHT, WIDTH};
 use super::escape::text;
 use super::figures::seconds;
+use super::shown::Shown;
+use crate::curves::sample::Sample;
 
 /// Width for names, left of the bars.
 const NAMES: f64 = 150.0;
@@ -80,8 +81,8 @@ pub(super) fn timeline(shown: &Shown) -> String {
     out + "</svg></figure>\n"
 }
 
-fn busy_of(stage: &str, before: &super::Sample, now: &super::Sample) -> f64 {
-    let of = |sample: &super::Sample| {
+fn busy_of(stage: &str, before: &Sample, now: &Sample) -> f64 {
+    let of = |sample: &Sample| {
         let found = sample.busy.iter().find(|(name, _)| *name == stage);
         found.map_or(0.0, |(_, seconds)| *seconds)
     };

@@ -2,9 +2,9 @@
 
 use stepwell_train::Metrics;
 
-use super::super::Recent;
 use super::chart::{Chart, Format, Series};
-use super::{Evaluated, Sample, Shown};
+use super::shown::{Evaluated, Shown};
+use crate::curves::sample::{Recent, Sample};
 
 /// All line charts.
 pub(super) fn charts(shown: &Shown) -> Vec<Chart> {

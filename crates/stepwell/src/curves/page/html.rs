@@ -7,9 +7,11 @@ use std::fmt::Write;
 use serde_json::Value;
 use stepwell_base::counted;
 
+use super::bars;
+use super::chart::Chart;
 use super::escape::text;
 use super::figures::{charts, count, seconds};
-use super::{Shown, State, bars};
+use super::shown::{Shown, State};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("hover.js");
@@ -24,7 +26,7 @@ pub(super) fn page(shown: &Shown) -> String {
         State::Running => format!("<meta http-equiv=\"refresh\" content=\"{RELOAD_SECONDS}\"/>\n"),
         _ => String::new(),
     };
-    let charts: String = charts(shown).iter().map(super::chart::Chart::draw).collect();
+    let charts: String = charts(shown).iter().map(Chart::draw).collect();
     [
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n",
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n",

@@ -4,8 +4,9 @@
 //! small script shows values under the mouse. It is rewritten from time to time during the run and
 //! at its end, each time next to its place and then moved there.
 //!
-//! - **Cost.** [`POINTS_MAX`] samples and as many evaluations, which [`History`] thins out, so that
-//!   the page has at most 1 MiB plus settings and report, however long a run is.
+//! - **Cost.** [`POINTS_MAX`](shown::POINTS_MAX) samples and as many evaluations, which
+//!   [`History`](history::History) thins out, so that the page has at most 1 MiB plus settings and
+//!   report, however long a run is.
 
 mod bars;
 mod chart;
@@ -13,60 +14,20 @@ mod escape;
 mod figures;
 mod history;
 mod html;
+mod shown;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use stepwell_settings::{self as settings, Config};
-use stepwell_train::{Metrics, StageReport};
+use stepwell_settings::Config;
 
-use self::history::History;
-use super::{Event, Moment, Sample, Sink};
-use crate::{figures_text, outputs};
-
-/// Most points of a line.
-const POINTS_MAX: usize = 512;
+use self::shown::Shown;
+use super::sink::{Event, Moment, Sink};
+use crate::outputs;
 
 /// Seconds between two versions of a page, unless writing it takes long.
 const EVERY: Duration = Duration::from_secs(10);
-
-/// An evaluation, and the number of examples before it.
-#[derive(Clone, Debug)]
-struct Evaluated {
-    examples: u64,
-    metrics: Metrics,
-    best: Option<Metrics>,
-}
-
-/// State of the run.
-#[derive(Clone, Debug, Default)]
-enum State {
-    #[default]
-    Running,
-    Ended,
-    Interrupted,
-    Failed(String),
-}
-
-/// The contents of a page.
-struct Shown {
-    title: String,
-    state: State,
-    seconds: f64,
-    step: u64,
-    samples: History<Sample>,
-    evaluations: History<Evaluated>,
-    /// Step and path of the last checkpoint.
-    saved: Option<(u64, String)>,
-    checkpoints: u64,
-    budget: Vec<(String, u64)>,
-    /// From the report; empty before the end.
-    stages: Vec<StageReport>,
-    figures: Vec<(&'static str, String)>,
-    settings: Value,
-}
 
 /// A page and its path.
 pub(super) struct PageFile {
@@ -77,21 +38,7 @@ pub(super) struct PageFile {
 
 impl PageFile {
     pub(super) fn new(path: &Path, config: &Config) -> Self {
-        let shown = Shown {
-            title: title(config),
-            state: State::default(),
-            seconds: 0.0,
-            step: 0,
-            samples: History::new(POINTS_MAX),
-            evaluations: History::new(POINTS_MAX),
-            saved: None,
-            checkpoints: 0,
-            budget: Vec::new(),
-            stages: Vec::new(),
-            figures: Vec::new(),
-            settings: settings::to_json(config),
-        };
-        Self { path: path.to_owned(), written: None, shown }
+        Self { path: path.to_owned(), written: None, shown: Shown::new(config) }
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -125,48 +72,14 @@ impl Sink for PageFile {
     }
 }
 
-impl Shown {
-    fn take(&mut self, at: Moment, event: &Event<'_>) {
-        (self.seconds, self.step) = (at.seconds, at.step);
-        match event {
-            Event::Planned(budget) => {
-                let bounds = budget.bounds().iter();
-                self.budget = bounds.map(|bound| (bound.name.clone(), bound.bytes)).collect();
-            }
-            Event::Training { now, .. } => self.samples.add((*now).clone()),
-            Event::Epoch(_) => {}
-            Event::Evaluation { metrics, best } => {
-                let (metrics, best) = ((*metrics).clone(), best.cloned());
-                self.evaluations.add(Evaluated { examples: at.examples, metrics, best });
-            }
-            Event::Saved(path) => {
-                self.checkpoints += 1;
-                self.saved = Some((at.step, path.display().to_string()));
-            }
-            Event::Ended(Ok(report)) => {
-                self.state = if report.interrupted { State::Interrupted } else { State::Ended };
-                self.stages.clone_from(&report.stages);
-                self.figures = figures_text::figures(report);
-            }
-            Event::Ended(Err(why)) => self.state = State::Failed((*why).to_owned()),
-        }
-    }
-}
-
-fn title(config: &Config) -> String {
-    let kind = settings::find("model.kind").map(|setting| setting.get(config)).unwrap_or_default();
-    let data = match config.data.paths.as_slice() {
-        [] => "the built-in stream".to_owned(),
-        paths => paths.join(", "),
-    };
-    format!("{}, dim {}, on {data}", kind.as_str().unwrap_or_default(), config.model.dim)
-}
-
 #[cfg(test)]
 mod tests {
-    use stepwell_train::Held;
+    use serde_json::Value;
+    use stepwell_train::{Held, Metrics};
 
+    use super::shown::Evaluated;
     use super::*;
+    use crate::curves::sample::Sample;
 
     #[test]
     fn a_page_of_a_run_of_years_has_a_megabyte_at_most() {
