@@ -6,7 +6,7 @@ use stepwell_cli::Failure;
 use stepwell_cli::say::{Page, put};
 use stepwell_device::said;
 
-use super::measured;
+use super::measured::measured;
 use crate::cli::BenchHbmArgs;
 
 /// Most rounds, as the times of all are kept.

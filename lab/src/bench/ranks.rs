@@ -4,7 +4,8 @@ use stepwell_bench::ranks::{self, Part};
 use stepwell_cli::say::{Page, put};
 use stepwell_cli::{Failure, launcher};
 
-use super::{check_directory, config, measured, models};
+use super::arguments::{check_directory, config, models};
+use super::measured::measured;
 use crate::cli::BenchRanksArgs;
 
 /// Settings that only `bench ranks` chooses.

@@ -4,7 +4,8 @@ use stepwell_bench::train::{self, StoreAge};
 use stepwell_cli::Failure;
 use stepwell_cli::say::{Page, put};
 
-use super::{check_directory, config, measured, models};
+use super::arguments::{check_directory, config, models};
+use super::measured::measured;
 use crate::cli::BenchTrainArgs;
 
 /// Settings that only `bench train` chooses.
