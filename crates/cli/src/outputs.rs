@@ -159,7 +159,7 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), String> {
 /// Writes a text.
 ///
 /// # Errors
-/// Those of the disk; an existing file is then unchanged.
+/// If the disk refuses; an existing file is then unchanged.
 pub fn put_text(path: &Path, text: &str) -> io::Result<()> {
     let mut output = Output::begin(path)?;
     output.file.write_all(text.as_bytes())?;

@@ -124,7 +124,7 @@ pub fn whole(text: &str) -> Result<(), Failure> {
 /// Prints figures as JSON, as the whole output of a command.
 ///
 /// # Errors
-/// Those of [`whole`].
+/// Same as [`whole`].
 pub fn json(figures: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
     whole(&(text + "\n"))
@@ -143,7 +143,7 @@ pub fn paths(paths: &[std::path::PathBuf]) -> Vec<String> {
 /// Converts the result of printing a command's output.
 ///
 /// # Errors
-/// Those of [`whole`].
+/// Same as [`whole`].
 pub fn written(said: std::io::Result<()>) -> Result<(), Failure> {
     said.map_err(|why| match why.kind() {
         ErrorKind::BrokenPipe => Failure::Unheard,
@@ -170,7 +170,7 @@ impl Page {
     /// Prints them as the whole output of a command.
     ///
     /// # Errors
-    /// Those of [`whole`].
+    /// Same as [`whole`].
     pub fn say(&self) -> Result<(), Failure> {
         whole(&folded(&self.0, columns(&Term::stdout())))
     }

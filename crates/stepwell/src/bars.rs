@@ -93,7 +93,7 @@ const PICTURE: (u32, u32) = (900, 300);
 /// Draws distributions, given as titles and JSON, below each other.
 ///
 /// # Errors
-/// Those of the drawing library.
+/// The drawing library fails.
 pub(crate) fn draw(distributions: &[(String, &Value)]) -> Result<String, String> {
     let mut svg = String::new();
     let rows = distributions.len().max(1);

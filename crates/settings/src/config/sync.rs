@@ -88,9 +88,9 @@ impl Display for DenseKind {
 pub enum RowsKind {
     /// None: they have the updates of all earlier steps.
     Exact,
-    /// Those of the last few steps.
+    /// Updates of the last few steps.
     Bounded,
-    /// Those of all steps in flight.
+    /// Updates of all steps in flight.
     Async,
 }
 

@@ -43,6 +43,6 @@ pub(super) trait Sink: Send {
     /// Adds an event.
     ///
     /// # Errors
-    /// Those of the file; the sink is then not used any more.
+    /// Write errors of the file; the sink must not be used after one.
     fn take(&mut self, at: Moment, event: &Event<'_>) -> io::Result<()>;
 }
