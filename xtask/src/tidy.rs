@@ -1,6 +1,7 @@
 //! Checks what neither rustfmt nor clippy does: sizes of files, widths of lines, heads of crates,
 //! names of invariants, and where modules with submodules are.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -69,11 +70,11 @@ fn faults_of(path: &str, text: &str) -> Vec<String> {
 /// Modules that are beside the folder of their submodules, not in it. Roots of targets are exempt.
 fn misplaced_modules<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let is_root = |path: &str| path.ends_with("/build.rs") || path.ends_with("/tests/mpi.rs");
-    let folders = paths.clone().filter_map(|path| Some((path, path.strip_suffix(".rs")?)));
-    let misplaced = folders.filter(|(path, folder)| {
-        let holds = |other: &str| Path::new(other).starts_with(folder) && other != *path;
-        !is_root(path) && paths.clone().any(holds)
-    });
+    let folders: BTreeSet<&Path> =
+        paths.clone().flat_map(|path| Path::new(path).ancestors().skip(1)).collect();
+    let modules = paths.filter_map(|path| Some((path, path.strip_suffix(".rs")?)));
+    let misplaced =
+        modules.filter(|(path, folder)| !is_root(path) && folders.contains(Path::new(folder)));
     let fault = |(path, folder)| format!("{path}: a module with submodules is {folder}/mod.rs");
     misplaced.map(fault).collect()
 }

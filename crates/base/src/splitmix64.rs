@@ -1,7 +1,7 @@
 //! SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 //!
-//! - **Why.** Its numbers are the random streams of [`crate::random`], and its finalizer alone is
-//!   the mix of keys in [`crate::hash`].
+//! - **Why.** [`crate::random`] draws streams of numbers with it, and [`crate::hash`] mixes keys
+//!   with its finalizer.
 
 /// Step of a stream's state from one number to the next.
 pub(crate) const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;

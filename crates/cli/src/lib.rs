@@ -1,5 +1,5 @@
-//! What command-line programs share: messages, the log, failures and exit statuses, output files,
-//! signals, and how arguments are parsed.
+//! Code shared by the command-line programs: messages, the log, failures and exit statuses, output
+//! files, signals, and parsing of arguments.
 //!
 //! - **Why.** `stepwell` and `stepwell-lab` print, fail and write files in the same way.
 //! - **How.** [`say`] is the one place that writes to standard output and standard error. A command

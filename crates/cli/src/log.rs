@@ -21,7 +21,7 @@ use crate::say;
 /// Levels of events, from the fewest to the most.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// Crates whose events are printed: those of Stepwell, and the one that retries requests to S3.
+/// Crates whose events are printed: Stepwell's own, and the one that retries requests to S3.
 const SOURCES: [&str; 2] = ["stepwell", "object_store"];
 
 /// How much a program prints.
@@ -40,7 +40,7 @@ fn level() -> impl TypedValueParser<Value = LevelFilter> {
 }
 
 impl Verbosity {
-    /// Prints as much from now on.
+    /// Applies the flags to all later output.
     pub fn apply(self) {
         if self.quiet {
             say::be_quiet();
@@ -48,7 +48,7 @@ impl Verbosity {
         if let Some(level) = self.log {
             let sources = Targets::new().with_targets(SOURCES.map(|source| (source, level)));
             let lines = fmt::layer().with_ansi(false).with_writer(|| Line);
-            // It fails only if a program calls this twice.
+            // A second call would fail, but a program calls this once.
             let _ = registry().with(lines).with(sources).try_init();
         }
     }

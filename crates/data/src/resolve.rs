@@ -24,10 +24,12 @@ use crate::open_file::explain;
 /// it has no examples.
 ///
 /// # Errors
-/// [`DataError::Options`]: no patterns, or an empty one. [`DataError::Missing`]: a pattern without
-/// a match, or a missing file. [`DataError::Path`]: not a regular file, only empty files, a file
-/// that can't be opened or has an unsupported compression. [`DataError::Damaged`]: a truncated
-/// packed file. [`DataError::Read`]: compressed data that is damaged from the start.
+/// - [`DataError::Options`]: there is no pattern, or an empty one.
+/// - [`DataError::Missing`]: a pattern matches no file, or a file doesn't exist.
+/// - [`DataError::Path`]: a path is no regular file or can't be opened, its compression isn't
+///   supported, or all files are empty.
+/// - [`DataError::Damaged`]: a packed file is truncated.
+/// - [`DataError::Read`]: compressed data is damaged from the start.
 pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError> {
     if patterns.is_empty() {
         return Err(DataError::Options("no data file is given".to_owned()));

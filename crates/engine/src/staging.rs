@@ -134,7 +134,7 @@ impl Staging {
         }
     }
 
-    /// Stops serving the rows of `buffer`; from now on the store serves them.
+    /// Hides the rows of `buffer`, so that look-ups go to the store, which has them.
     pub fn forget(&self, buffer: &StagedRows) {
         let mut state = self.lock();
         for key in &buffer.keys {

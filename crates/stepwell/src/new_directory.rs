@@ -1,9 +1,9 @@
 //! A directory that a command creates: it gets its name only when it is complete.
 //!
-//! - **How.** It is filled next to its place under a temporary name. A mark in it has that name and
-//!   is locked while the run is alive. The next run with the same target removes what a killed run
-//!   left there, even if that was moved or mounted elsewhere in between, and nothing else: a user's
-//!   copy next to it has another name.
+//! - **How.** The directory is filled next to its place, under a temporary name. A mark in it has
+//!   that name and is locked while the run is alive. The next run with the same target removes what
+//!   a killed run left there, even if that was moved or mounted elsewhere in between, and nothing
+//!   else: a user's copy next to it has another name.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};

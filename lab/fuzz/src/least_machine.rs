@@ -36,6 +36,8 @@ pub(crate) struct Mend {
     index_bytes: u64,
     /// Memory of each device, and its factor over what is needed.
     hbm: Option<(u64, f64)>,
+    /// Whether a machine without devices may have those of a checkpoint, and their memory.
+    inherits_devices: bool,
     /// `tiers.space`, if it must differ from the drawn value.
     space: Option<String>,
 }
@@ -50,10 +52,16 @@ impl Mend {
             dram_bytes: 0,
             index_bytes: INDEX_START,
             hbm: machine.hbm.map(|times| (HBM_START, times)),
+            inherits_devices: false,
             space: None,
         };
         mend.dram_bytes = mend.wanted().max(DRAM_START);
         mend
+    }
+
+    /// The machine of a day's run, which takes settings that it isn't given from the checkpoint.
+    pub(crate) fn of_day(machine: &Machine, least: Least) -> Self {
+        Self { inherits_devices: true, ..Self::new(machine, least) }
     }
 
     /// `tiers.dram`; `plenty` if memory isn't limited.
@@ -125,9 +133,12 @@ impl Mend {
             return raise(&mut self.index_bytes, bytes, why);
         }
         if let Some(bytes) = after(" for moving rows: give ") {
-            // A day without devices of its own has those of the checkpoint, and their memory.
-            let (given, _) = self.hbm.get_or_insert((0, 1.0));
-            return raise(given, bytes, why);
+            if self.inherits_devices {
+                self.hbm.get_or_insert((0, 1.0));
+            }
+            if let Some((given, _)) = &mut self.hbm {
+                return raise(given, bytes, why);
+            }
         }
         if let Some(space) = why.split("raise tiers.segment, or tiers.space to ").nth(1) {
             let before = self.space.replace(space.trim().to_owned());
@@ -216,9 +227,11 @@ mod tests {
                    moving rows: give 9300 or more, or lower data.mini_batch";
         mend.follow(why).unwrap();
         assert_eq!(mend.hbm(), Some(("tiers.hbm", "18600".to_owned())));
-        let mut inherits = Mend::new(&Machine::plain(), Least::default());
+        let mut inherits = Mend::of_day(&Machine::plain(), Least::default());
         inherits.follow(why).unwrap();
         assert_eq!(inherits.hbm(), Some(("tiers.hbm", "9300".to_owned())));
+        let mut has_none = Mend::new(&Machine::plain(), Least::default());
+        assert!(matches!(has_none.follow(why), Err(Fault::Found(_))), "it has no device");
         assert!(matches!(mend.follow(why), Err(Fault::Found(_))), "it has that already");
     }
 

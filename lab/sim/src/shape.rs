@@ -74,8 +74,8 @@ impl Shape {
         self.config.checkpoint.initial = dice.once_in(4);
     }
 
-    /// Sets lookahead and horizon to `lookahead` mini-batches, with `extra` slots in addition to
-    /// those of the largest mini-batch.
+    /// Sets lookahead and horizon to `lookahead` mini-batches, and leaves room for the rows of the
+    /// largest mini-batch and `extra` more.
     pub fn tighten(&mut self, lookahead: usize, extra: u64, oracle: &Oracle) {
         self.config.data.batch = self.config.data.mini_batch;
         (self.config.pipeline.lookahead, self.config.pipeline.horizon) = (lookahead, lookahead);

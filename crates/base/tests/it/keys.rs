@@ -134,9 +134,9 @@ fn a_seed_in_place_of_the_namespace_is_found() {
 
 /// Random ids share bits of keys as often as expected by chance.
 ///
-/// Of n keys, n² / 2^(b + 1) pairs agree in b given bits. In ranges of bits narrow enough that
-/// dozens of pairs should agree, their number is Poisson distributed, with a tail beyond six
-/// deviations of less than 10⁻⁸.
+/// Among n random keys, n² / 2^(b + 1) pairs are expected to agree in b given bits. The test looks
+/// at so few bits that dozens of pairs should agree. The number of pairs is Poisson distributed,
+/// and is more than six standard deviations off with a probability below 10⁻⁸.
 #[test]
 fn random_ids_keep_the_birthday_bound() {
     let (count, bits) = match std::env::var_os("STEPWELL_LONG") {

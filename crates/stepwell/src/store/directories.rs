@@ -74,7 +74,7 @@ pub(super) fn named(directories: &[PathBuf]) -> Result<Named, String> {
     Ok(Named { checkpoint, stores: below.into_iter().map(|path| vec![path]).collect() })
 }
 
-/// Refuses directories that are not those of one store.
+/// Refuses directories that don't form a single store.
 fn refuse_several(directories: &[PathBuf]) -> Result<(), String> {
     for (number, path) in directories.iter().enumerate().filter(|_| directories.len() > 1) {
         let why = if number > 0 && path.join(MANIFEST_NAME).is_file() {

@@ -99,7 +99,7 @@ impl DeviceRoom {
         })
     }
 
-    /// What to take of the offered devices, each with `workers` threads if it is emulated.
+    /// Memory to take on the offered devices; emulated devices have `workers` threads each.
     pub(crate) fn wanted(&self, workers: usize) -> WantedOfDevices {
         WantedOfDevices {
             memory_bytes: self.device_bytes(),

@@ -82,7 +82,7 @@ impl Job<'_> {
     /// Runs one process of a day; returns whether it ended by itself. If the day `is_over`, it must
     /// find nothing to train.
     fn launch_day(&mut self, number: usize, launch: &Launch, is_over: bool) -> Result<bool> {
-        let mut mend = Mend::new(&launch.machine, self.least);
+        let mut mend = Mend::of_day(&launch.machine, self.least);
         let saved = self.shop.path(SAVED);
         for _ in 0..MENDS_MAX {
             let mut call = Call::new(&["train", SETTINGS]).with(&ONE_EPOCH);

@@ -3,7 +3,7 @@
 //! It works at two distances. The keys of `horizon` batches are known, at some 30 bytes per key
 //! (the batch itself and its entry in `Future`; the capacity plan has the bound), to choose the
 //! right victims. At most `lookahead + 1` units are planned and not retired, with their rows held.
-//! Their number adapts to the memory: beyond one unit ahead, it grows only while their rows leave
+//! The number of units adapts to the memory: beyond one ahead, it grows only while their rows leave
 //! half of the slots to others. If even less fits, a batch waits for earlier ones to retire, or is
 //! split between its mini-batches. Only a single mini-batch that doesn't fit an empty slab ends the
 //! run.

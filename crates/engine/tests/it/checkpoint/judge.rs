@@ -1,6 +1,6 @@
 //! Checks that a world contains what was promised.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -82,12 +82,12 @@ fn whole(world: &dyn Disk, path: &Path) -> Vec<u64> {
     found.into_iter().map(|(step, _)| step).collect()
 }
 
-/// Digests of checkpoints that contain what they should. Crashes leave the same bytes many times,
-/// and reading them takes most of the time of these tests.
-static WHOLE: Mutex<Option<HashSet<u128>>> = Mutex::new(None);
+/// Digests of checkpoints that were found correct. Crashes leave the same bytes many times, and
+/// checking them takes most of the time of these tests.
+static CORRECT: Mutex<BTreeSet<u128>> = Mutex::new(BTreeSet::new());
 
-/// Digest of the names and bytes of all files at `path`, but for the mark: it differs in every
-/// directory, and `list` has checked it.
+/// Digest of the names and bytes of all files at `path`. The bytes of the mark are left out: they
+/// differ between directories, and `list` has checked them.
 fn digest(world: &dyn Disk, path: &Path, digest: &mut Digest128) {
     let directory = world.directory(path).unwrap();
     for (name, kind) in directory.entries().unwrap() {
@@ -112,15 +112,14 @@ fn holds(world: &dyn Disk, path: &Path, step: u64) {
     let mut bytes = Digest128::new();
     bytes.update(&step.to_le_bytes());
     digest(world, path, &mut bytes);
-    let seen = |known: &HashSet<u128>| known.contains(&bytes.value());
-    if WHOLE.lock().unwrap().as_ref().is_some_and(seen) {
+    if CORRECT.lock().unwrap().contains(&bytes.value()) {
         return;
     }
     holds_by_reading(world, path, step);
-    WHOLE.lock().unwrap().get_or_insert_default().insert(bytes.value());
+    CORRECT.lock().unwrap().insert(bytes.value());
 }
 
-/// Checks the checkpoint, whose bytes are new.
+/// Same as [`holds`], for bytes that weren't checked before.
 fn holds_by_reading(world: &dyn Disk, path: &Path, step: u64) {
     let checkpoint = Checkpoint::open_in(&*world.directory(path).unwrap()).unwrap();
     assert_eq!((checkpoint.step, &checkpoint.run), (step, &run(step)));

@@ -27,7 +27,8 @@ use crate::store::stale_in_scan::StaleInScan;
 use crate::store::writing::Batch;
 use crate::{Error, Result, lock};
 
-/// Write buffers in flight of a store with its own executor: those of its writes and of a merge.
+/// Most write buffers in flight in a store with its own executor: half by its writes, half by a
+/// merge.
 const BUFFERS_ALONE: u64 = 2 * WRITES_MAX as u64;
 
 impl Store {

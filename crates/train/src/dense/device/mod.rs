@@ -17,9 +17,9 @@
 //!   - TRAIN-I2: a block's results do not depend on where it is computed (`passes`), and sums
 //!     follow the tree of the processor (TRAIN-I1): so neither the number of devices nor of ranks
 //!     changes the bits.
-//!   - TRAIN-I3: replicas are equal after every step: they begin equal and take the same step. All
-//!     bits are the processor's except those of products, which are the device's; emulated devices
-//!     that multiply by [`HostProducts`] match the processor in all.
+//!   - TRAIN-I3: replicas are equal after every step: they begin equal and take the same step. Only
+//!     products have bits of the device; everything else has the processor's, as have products of
+//!     emulated devices that multiply by [`HostProducts`].
 //! - **Failure.** A device that fails ends the run; the last checkpoint stays.
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all memory is allocated at the start.
 
