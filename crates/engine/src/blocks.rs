@@ -17,7 +17,7 @@ pub struct Blocks {
     /// Number of examples of the whole mini-batch.
     examples: usize,
     all: usize,
-    /// The blocks that are here.
+    /// The blocks here: the first, and the end.
     first: usize,
     end: usize,
     /// Number of ranks before the first that has blocks.
@@ -42,8 +42,8 @@ impl Blocks {
         Self { servers, ..self }
     }
 
-    /// The blocks of rank `rank` of `ranks`. Of n ranks that have blocks, rank number r has those
-    /// from r · count / n, rounded down, up to the next rank's.
+    /// The blocks of rank `rank` of `ranks`. Of n ranks that have blocks, rank r has the blocks
+    /// from r · count / n, rounded down, up to the first block of the next rank.
     ///
     /// # Panics
     /// If these are one rank's blocks already.

@@ -55,7 +55,7 @@ pub enum Error {
     MiniBatchTooLarge {
         /// Examples of the mini-batch.
         examples: usize,
-        /// Its distinct rows.
+        /// Distinct rows of the mini-batch.
         rows: usize,
         /// The table's name.
         table: String,
@@ -63,11 +63,11 @@ pub enum Error {
         slots: usize,
         /// Bytes of a row in memory, metadata included.
         row_bytes: u64,
-        /// The settings that say how much memory there is.
+        /// The settings that determine the memory.
         memory: String,
         /// Bytes that would hold this mini-batch.
         needed: u64,
-        /// Bytes that would hold any mini-batch of its size, even with distinct ids only.
+        /// Bytes that would hold any mini-batch of this size, even with distinct ids only.
         needed_most: u64,
     },
     /// A table that must stay in memory whole has more rows than slots.
@@ -79,7 +79,7 @@ pub enum Error {
     NotWhole {
         /// The table's name.
         table: String,
-        /// Slots of its slab.
+        /// Slots of the table's slab.
         slots: usize,
         /// Rows that need a slot.
         rows: usize,
@@ -110,7 +110,7 @@ pub enum Error {
     /// A directory or file cannot be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -122,7 +122,7 @@ pub enum Error {
     NoCheckpoint {
         /// The directory.
         path: PathBuf,
-        /// What is wrong, and the fix.
+        /// The reason, and the fix.
         why: String,
     },
     /// A checkpoint is not usable.
@@ -130,7 +130,7 @@ pub enum Error {
     Checkpoint {
         /// The checkpoint's directory.
         path: PathBuf,
-        /// What is wrong, and the fix.
+        /// The reason, and the fix.
         why: String,
     },
     /// Files of a checkpoint differ from what was written.
@@ -138,7 +138,7 @@ pub enum Error {
     Damaged {
         /// The checkpoint's directory.
         path: PathBuf,
-        /// What is damaged, and the fix.
+        /// The damage, and the fix.
         why: String,
     },
 }

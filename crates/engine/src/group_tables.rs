@@ -5,11 +5,11 @@ use crate::table_spec::TableSpec;
 /// Tables of one group, which have one slab and one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTables {
-    /// Their numbers among the model's tables, ascending.
+    /// Numbers of the tables among the model's, ascending.
     pub tables: Vec<usize>,
     /// Whether existing rows never leave memory.
     pub whole: bool,
-    /// Whether all of its tables were assigned memory of their own.
+    /// Whether all tables of the group were assigned memory of their own.
     pub given: bool,
 }
 

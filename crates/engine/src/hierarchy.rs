@@ -24,7 +24,7 @@ use crate::planner::Planner;
 use crate::stages::{Counters, Ends, Finished, Item, PrefetchDepth, Ready, Retired, Times, stages};
 use crate::{Error, Result};
 
-/// What polls the stages.
+/// Threads that poll the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hands {
     /// A thread for each stage.
@@ -270,7 +270,7 @@ fn poll(stages: &mut Vec<BoxedStage<Error>>) -> Result<bool> {
             Progress::Blocked => {}
             Progress::Pending => pending = Some(number),
             Progress::Done => {
-                // This closes its queues.
+                // Dropping the stage closes its queues.
                 drop(stages.remove(number));
                 moved = true;
                 continue;

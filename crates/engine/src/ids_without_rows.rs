@@ -30,7 +30,7 @@ pub struct WithoutRow {
     initial: Vec<Vec<u64>>,
     /// Counts by table and field.
     counts: Vec<Vec<IdCount>>,
-    /// Which rows of the current mini-batch do not exist. // (rows)
+    /// Whether each row of the current mini-batch is missing. // (rows)
     rows: Vec<bool>,
 }
 

@@ -32,18 +32,18 @@ pub trait Cargo: Send + 'static {
 /// The rows of one step.
 #[derive(Debug)]
 pub struct MiniBatch<C> {
-    /// Number of mini-batches before it, evaluated ones included.
+    /// Number of mini-batches before this one, evaluated ones included.
     pub number: u32,
-    /// Whether it is trained or only evaluated.
+    /// Whether the mini-batch is trained or only evaluated.
     pub purpose: Purpose,
-    /// By table, its request and where the rows are.
+    /// Request and places of the rows, by table.
     pub parts: Vec<Part>,
     /// The caller's data.
     pub cargo: C,
 }
 
 impl<C> MiniBatch<C> {
-    /// Sorts the bags of its parts by row, if it will be trained.
+    /// Sorts the bags of the mini-batch's parts by row, if it will be trained.
     pub(crate) fn sort_bags(&mut self) {
         if self.purpose == Purpose::Train {
             self.parts.iter_mut().for_each(Part::sort_bags);

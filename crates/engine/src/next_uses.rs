@@ -45,7 +45,7 @@ pub(crate) struct Future {
 #[derive(Debug)]
 struct Waiting {
     number: u32,
-    /// Number of positions of its keys; 0 if they were not learned.
+    /// Number of positions of the mini-batch's keys; 0 if they were not learned.
     positions: usize,
 }
 

@@ -55,7 +55,7 @@ pub struct Tiers {
     pub directory: Option<PathBuf>,
     /// Mini-batches whose rows are loaded ahead of the one that trains.
     pub lookahead: usize,
-    /// Which rows are evicted first, among those without a known next use.
+    /// Policy that selects the rows to evict among those without a known next use.
     pub policy: PolicyKind,
 }
 

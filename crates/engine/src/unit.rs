@@ -13,7 +13,7 @@ pub struct Fill {
     pub key: Key,
     /// Slot of the row, pinned.
     pub slot: SlotIndex,
-    /// Number of its table in the group.
+    /// Number of the row's table in the group.
     pub table: u16,
     /// Whether the row came from staging or the store, and so exists; set by the puller.
     pub from_below: bool,

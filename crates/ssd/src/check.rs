@@ -19,7 +19,7 @@ use crate::stats::{Aside, Counters};
 use crate::store::Store;
 use crate::{Error, Result, lock, store};
 
-/// What was checked, and the damage found.
+/// Outcome of a check: counts of what was read, and the damage found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Number of the commit.
@@ -48,7 +48,7 @@ pub struct Damage {
     pub offset: u64,
     /// Description of the damage.
     pub what: String,
-    /// Keys of the rows there, including stale ones, if the footer is readable.
+    /// Keys of the rows in the damaged part, including stale ones, if the footer is readable.
     #[serde(serialize_with = "as_text")]
     pub keys: Vec<Key>,
 }
@@ -116,7 +116,7 @@ fn locate(
 }
 
 impl Checked {
-    /// Opens the store as if to look at it; what opening refuses is damage, too.
+    /// Checks all that opening verifies; damage that opening would report is recorded.
     fn check_whole(&mut self, disks: &[Arc<dyn Disk>], manifest: &Manifest) -> Result<()> {
         let options = StoreOptions {
             page_bytes: manifest.page_bytes as usize,
@@ -224,7 +224,7 @@ impl Checked {
 pub(crate) struct Listed {
     pub(crate) keys: Vec<Key>,
     pub(crate) provenance: Provenance,
-    /// Only in version 2.
+    /// Birth of each row; empty except in version 2.
     births: Vec<Birth>,
 }
 

@@ -17,14 +17,14 @@ pub enum Error {
     /// The disk failed; the message names operation, file and offset.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
-    /// A file's bytes are not what was written.
+    /// A file's bytes differ from what was written.
     #[error("{} is damaged at offset {offset}: {why}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Offset of the damaged part.
         offset: u64,
-        /// What is wrong, and what was expected.
+        /// The damage, and the expected content.
         why: String,
     },
     /// A page is damaged, and rows on it are lost.
@@ -41,7 +41,7 @@ pub enum Error {
         table: u32,
         /// The page's number in its file.
         page: u32,
-        /// What is wrong.
+        /// Description of the damage.
         why: String,
         /// Keys whose rows were requested and are lost.
         keys: Vec<Key>,
@@ -69,17 +69,17 @@ pub enum Error {
     Version {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         found: u64,
         /// The version of this build.
         known: u64,
     },
-    /// The store's rows differ from what the options say.
+    /// The store's rows differ from the options.
     #[error("{} {why}", path.display())]
     Mismatch {
         /// The manifest.
         path: PathBuf,
-        /// What differs, with both numbers.
+        /// The difference, with both numbers.
         why: String,
     },
     /// The directory already has a store.
@@ -146,7 +146,7 @@ pub enum Error {
     Refused {
         /// The store's directory.
         path: PathBuf,
-        /// What is refused, why, and the fix.
+        /// The refused change, the reason, and the fix.
         why: String,
     },
 }
@@ -195,7 +195,7 @@ impl Error {
     }
 }
 
-/// A bound that lasts a full index for a while: twice what it needs.
+/// Bound with which a full index lasts for a while: twice the bytes that it needs.
 fn bytes_lasting(bytes: u64, growth: u64, bytes_max: u64) -> u64 {
     bytes.saturating_add(growth).max(bytes_max).saturating_mul(2)
 }
@@ -211,7 +211,7 @@ fn list(keys: &[Key]) -> String {
     text
 }
 
-/// How to fix a version mismatch.
+/// Describes how to fix a version mismatch.
 fn mend(found: u64, known: u64) -> &'static str {
     if found < known {
         "resume from it or open it as a store once, which converts it"

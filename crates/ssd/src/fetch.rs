@@ -84,7 +84,7 @@ impl Wanted {
     }
 }
 
-/// What reads need from the store.
+/// Properties of the store that its reads depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) layout: &'a Layout,
@@ -104,7 +104,7 @@ impl Reading<'_> {
     /// The pages to read with a page.
     fn unit_of(&self, source: &Source, page: PageNumber) -> Range<PageNumber> {
         let unit = self.unit.min(self.pages_max());
-        // A segment that is being written may not have the others yet.
+        // A segment that is being written may not have the unit's other pages yet.
         if unit == 1 || !source.is_sealed {
             return page..page + 1;
         }
@@ -121,7 +121,7 @@ pub(crate) struct Source {
     /// Number of rows in the segment.
     pub(crate) rows: u32,
     pub(crate) is_sealed: bool,
-    /// Its age group of [`AGE_PARTS`], the youngest first.
+    /// Age group of the segment, of [`AGE_PARTS`]; 0 is the youngest.
     pub(crate) age: usize,
 }
 
@@ -343,7 +343,7 @@ impl Fetch {
             let at = SlotPage { slot: source.slot, page: number };
             let place = FoundAt { at, segment, is_around };
             if is_around {
-                // Not requested: any damage is reported when it is.
+                // Not requested: damage of the page is reported when it is requested.
                 if is_whole {
                     let rows = beside.look(page, place, self.expire_before, |_| false);
                     self.by_age[source.age].add(rows);

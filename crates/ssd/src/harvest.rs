@@ -30,13 +30,13 @@ pub trait Wanted: Debug + Send + Sync {
     fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize));
 }
 
-/// Where a row was found.
+/// Place where a row was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundAt {
     pub(crate) at: SlotPage,
     /// Number of the segment, since slots are reused.
     pub(crate) segment: SegmentNumber,
-    /// Whether its page was read only as a neighbour of a requested one.
+    /// Whether the row's page was read only as a neighbour of a requested one.
     pub(crate) is_around: bool,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Page<'a> {
     pub(crate) rows: u32,
 }
 
-/// What a reader does with the rows of its pages that it was not asked for.
+/// A reader's harvest: rows that it was not asked for, from the pages that it reads.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) wanted: Option<Arc<dyn Wanted>>,

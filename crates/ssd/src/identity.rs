@@ -1,4 +1,4 @@
-//! Which store made a segment; distinguishes its pages from those of every other store.
+//! The store that made a segment; distinguishes the segment's pages from those of other stores.
 
 use std::fmt;
 

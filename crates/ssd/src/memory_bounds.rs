@@ -20,7 +20,7 @@ impl StoreOptions {
         self.add_reading(readers, name, budget);
     }
 
-    /// Adds the same bounds, but for a store that is only read.
+    /// Same as [`StoreOptions::add_bounds`], but for a store that is only read.
     pub fn add_bounds_unchanged(&self, readers: u64, name: &str, budget: &mut Budget) {
         self.add_index(name, budget);
         self.add_reading(readers, name, budget);
@@ -32,7 +32,7 @@ impl StoreOptions {
         let size = sizes.most(self.index_bytes_max);
         let rows = u64::from(size.rows);
         // Keys and key shards in a list and in the footer, plus decoded keys; deletions likewise. A
-        // footer being read, with its rows and their keys, takes as much.
+        // footer being read, with its rows and their keys, takes the same.
         rows * (2 * 9 + 8) + u64::from(size.deletions()) * 2 * 16
     }
 

@@ -4,7 +4,7 @@ use std::ops::{Add, Sub};
 
 /// Number of a segment, in its own store or at its origin; never reused.
 ///
-/// Manifests and footers write it in 64 bits.
+/// Manifests and header pages write the number in 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentNumber(u32);
 

@@ -1,4 +1,4 @@
-//! Options with which a store is made or opened.
+//! Options for making or opening a store.
 
 use stepwell_base::cores;
 use stepwell_base::stop::StopRequest;

@@ -28,7 +28,7 @@ const PATIENCE: u32 = 4;
 pub struct Wasted {
     /// Rows of requested pages that are older versions or already in memory.
     pub asked: u32,
-    /// The same, of neighbouring pages.
+    /// Rows of neighbouring pages that are older versions or already in memory.
     pub around: u32,
     /// Rows of any page that found no room or were displaced.
     pub dropped: u32,
@@ -42,7 +42,7 @@ struct Yield {
 }
 
 impl Yield {
-    /// Takes away `rows` useless rows; returns how many more they are than it has.
+    /// Subtracts `rows` useless rows; returns how many of them exceed the rows counted here.
     fn charge(&mut self, rows: u32) -> u32 {
         let charged = rows.min(self.rows);
         self.rows -= charged;
@@ -61,11 +61,11 @@ pub(crate) struct ReadUnit {
     pages_most: u32,
     /// Yield of requested pages.
     asked: Yield,
-    /// Yield of their neighbours.
+    /// Yield of neighbouring pages.
     around: Yield,
     /// Useless rows that have not been charged to pages yet.
     wasted: Wasted,
-    /// Decisions until it may double again.
+    /// Number of decisions until the unit may double again.
     wait: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Which version of a row counts, and which deletions kill it: the rules of `FORMAT.md`.
+//! The rules of `FORMAT.md` for which version of a row counts, and which deletions kill it.
 //!
 //! - **Why.** Opening, checking and salvaging must agree on them.
 //! - **How.** Footers do not list births, so the provenance of whole segments decides; where that
@@ -30,7 +30,7 @@ pub(crate) struct Provenance {
     pub(crate) number: SegmentNumber,
     /// Whether a merge made the segment.
     pub(crate) merged: bool,
-    /// Births of its rows.
+    /// Births of the segment's rows.
     pub(crate) births: Births,
 }
 

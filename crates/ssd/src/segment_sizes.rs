@@ -1,4 +1,4 @@
-//! How large segments are: they grow with the store.
+//! Sizes of segments, which grow with the store.
 //!
 //! - **Why.** Manifests name every segment, and merges and openings look at each one: many
 //!   thousands are slow, millions impractical.
@@ -25,11 +25,11 @@ pub(crate) const DELETED_AT_ONCE: u32 = 1024;
 /// Sizes of a full segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Size {
-    /// The most bytes of its file.
+    /// The most bytes of the segment's file.
     pub(crate) bytes: u64,
     pub(crate) rows: u32,
     layout: Layout,
-    /// Computed on first use: most sizes are never used.
+    /// Space target with segments of this size, computed on first use: most sizes are never used.
     target: OnceLock<Target>,
 }
 

@@ -33,7 +33,7 @@ const SEGMENTS_ENOUGH: f64 = 8.0;
 /// Number of pages, from half a full segment on, in the search for the worst segment.
 const PAGES_LOOKED_AT: u32 = 1024;
 
-/// What takes space.
+/// Numbers of rows that take space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Held {
     /// Live rows.

@@ -35,8 +35,8 @@ pub struct Stats {
     pub segments_retired: u64,
     /// Merged segments that scans hold, including those that wait for a commit.
     pub segments_pinned: u64,
-    /// Bytes of their files, which the system frees once the scans are past them; of a segment that
-    /// was being written when a scan began, its bytes at that time.
+    /// Bytes of the pinned segments' files, which the system frees once the scans are past them; of
+    /// a segment that was being written when a scan began, its bytes at that time.
     pub bytes_pinned: u64,
     /// Sealed segments by live part: 0 to 10 percent, 10 to 20, and so on.
     pub segments_by_live: [u64; LIVE_PARTS],
@@ -62,7 +62,7 @@ pub struct Stats {
     pub lookups_merged: u64,
     /// Reads submitted to the disk for look-ups.
     pub reads: u64,
-    /// Pages that those reads returned.
+    /// Pages that `reads` returned.
     pub pages_read: u64,
     /// Pages searched for rows that other requests want, by age of their segment: sealed in the
     /// last quarter of all rows ever put, in the quarter before, and so on.
@@ -101,7 +101,7 @@ pub struct Stats {
     pub deletions: u64,
     /// Files in `set-aside` of the store's directories when it was opened.
     pub files_set_aside: u64,
-    /// Bytes of those files.
+    /// Bytes of the files in `set-aside`.
     pub bytes_set_aside: u64,
     /// Files open now, in all stores under the same bound, such as those of one process; 0 if they
     /// are not counted.
@@ -138,11 +138,11 @@ impl PageYield {
 pub struct DirectoryStats {
     /// Path of the directory.
     pub path: String,
-    /// Bytes read from files in it.
+    /// Bytes read from files in the directory.
     pub bytes_read: u64,
-    /// Bytes written to files in it.
+    /// Bytes written to files in the directory.
     pub bytes_written: u64,
-    /// Segments in it.
+    /// Segments in the directory.
     pub segments: u64,
 }
 
@@ -151,9 +151,9 @@ pub struct DirectoryStats {
 pub struct Aside {
     /// Segments and manifests, which a purge removes.
     pub files: u64,
-    /// Bytes of those files.
+    /// Bytes of these segments and manifests.
     pub bytes: u64,
-    /// Names of other files there, which the store did not put there.
+    /// Names of other entries there, which no store put there.
     pub others: Vec<String>,
 }
 

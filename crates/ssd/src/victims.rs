@@ -1,4 +1,4 @@
-//! Which segments a merge takes.
+//! The segments that a merge takes.
 //!
 //! - **How.** Every sealed segment has a score, the benefit of cleaning it over the cost: age *
 //!   stale / (rows + live), the rule of the log-structured file system (Rosenblum, Ousterhout, SOSP
@@ -36,7 +36,7 @@ pub(crate) struct Choice {
     pub(crate) layout: Layout,
     /// The most live rows that the merge may take, unless its first victim has more.
     pub(crate) rows_max: u32,
-    /// The most deletions that it may take, unless its first victim has more.
+    /// The most deletions that the merge may take, unless its first victim has more.
     pub(crate) deletions_max: u32,
     /// Number of rows that the store has been given, as the time.
     pub(crate) now: u64,
@@ -107,15 +107,15 @@ fn oldest_elsewhere(table: &Table, except: &[Slot]) -> Birth {
 struct Candidate<'a> {
     slot: Slot,
     segment: &'a Segment,
-    /// What a merge keeps of it.
+    /// Rows and deletions that a merge keeps of the segment.
     kept: Counts,
-    /// Bytes that a merge of it alone frees.
+    /// Bytes that a merge of this segment alone frees.
     frees: u64,
 }
 
 struct Sealed<'a> {
     choice: &'a Choice,
-    /// In order of segment numbers.
+    /// Candidates in order of segment numbers.
     segments: Vec<Candidate<'a>>,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Sealed<'a> {
         holding.min_by_key(|candidate| candidate.segment.birth_min()).map(|holding| holding.slot)
     }
 
-    /// The first of `candidates` and those others that fit with it, at most `count_max`.
+    /// The first of `candidates` and the others that fit with it, at most `count_max`.
     fn take<'b>(
         &self,
         candidates: impl Iterator<Item = &'b Candidate<'b>>,

@@ -34,7 +34,7 @@ pub struct RunPosition {
 }
 
 impl RunPosition {
-    /// Whether it is the start of the data.
+    /// Whether this is the start of the data.
     pub(crate) fn is_at_start(self) -> bool {
         let Self { epoch, file, line, taken, .. } = self;
         (epoch, file, line, taken) == (0, 0, 0, 0)
@@ -67,7 +67,7 @@ impl RunPosition {
 /// The examples of one step, or of an evaluation's mini-batch, without their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
-    /// Position of the training data after them, with the step count there.
+    /// Position in the training data after these examples, with the step count there.
     pub(crate) after: RunPosition,
     /// Number of examples.
     pub(crate) count: usize,
@@ -82,12 +82,12 @@ pub(crate) struct Examples {
     pub(crate) truth: Vec<f32>,
     /// Blocks of the mini-batch that are here: with several ranks, this rank's.
     pub(crate) blocks: Blocks,
-    /// A rank's own data, if there are several.
+    /// This rank's own data, if several ranks share the mini-batch.
     pub(crate) shared: Shared,
 }
 
 impl Examples {
-    /// No examples, with room for the labels and weights of `examples`.
+    /// Returns no examples, with room for the labels and weights of `examples` of them.
     pub(crate) fn with_room(examples: usize, labels: Labels) -> Self {
         let weights = if labels.weighted { examples } else { 0 };
         Self {
@@ -101,9 +101,9 @@ impl Examples {
 /// A rank's own part of a mini-batch that several share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Requests of its examples, by table, for all owners.
+    /// Requests of this rank's examples, by table, for all owners.
     pub(crate) parts: Vec<Part>,
-    /// Owners of its keys, by table.
+    /// Owners of the requested keys, by table.
     pub(crate) routes: Vec<Routes>,
     /// Whether rows may be lent beyond this mini-batch, since no run can end with it.
     pub(crate) lends_on: bool,

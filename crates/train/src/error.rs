@@ -60,7 +60,7 @@ pub enum Error {
     Diverged {
         /// The step.
         step: u64,
-        /// Its loss.
+        /// Loss of that step.
         loss: f64,
         /// Step of the last checkpoint, if any.
         saved: Option<u64>,
@@ -84,7 +84,7 @@ pub enum Error {
     /// The index of a table's rows on disk is full.
     #[error("{full}; {}", after_full_index(*saved))]
     IndexFull {
-        /// Its size and the proposed size.
+        /// Size of the index, and the proposed size.
         full: Box<IndexFull>,
         /// Step of the checkpoint that contains all training so far, if the run saves any.
         saved: Option<u64>,
@@ -132,7 +132,7 @@ pub enum Error {
     Limits {
         /// The file.
         path: PathBuf,
-        /// What is wrong and how to fix it.
+        /// The reason, and how to fix it.
         why: String,
     },
     /// A directory or file cannot be created or read.
@@ -140,7 +140,7 @@ pub enum Error {
     File {
         /// The attempted action.
         action: &'static str,
-        /// Its path.
+        /// Path of the directory or file.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,

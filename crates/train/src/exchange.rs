@@ -19,7 +19,7 @@ pub(crate) struct Exchange {
     borrowed: Option<u64>,
     /// Messages in flight in both directions.
     messages: u64,
-    /// Scratch for writing and reading them.
+    /// Scratch for writing and reading messages.
     scratch: u64,
 }
 
@@ -124,7 +124,8 @@ impl Exchange {
         Some(ids.iter().map(|ids| *ids as usize * rows).collect())
     }
 
-    /// The part of these rows that each other rank may fill.
+    /// Rows of each table that a rank may borrow from each other rank at once; `None` if no rows
+    /// are lent.
     pub(crate) fn lent_to_each(plan: &RunPlan<'_>, model: &Model) -> Option<Vec<usize>> {
         let others = plan.ranks.count.saturating_sub(1).max(1);
         let rows = Self::borrowed_rows(plan, model)?;

@@ -19,16 +19,16 @@ const ID: u64 = 1000;
 /// An id column that goes into a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Feature {
-    /// Its column in the data.
+    /// Number of the column in the data.
     column: usize,
-    /// Its table, by number.
+    /// Number of the table.
     table: usize,
     pooling: Pooling,
-    /// The most ids in its bag; `None` if only those of the whole example are limited.
+    /// The most ids in a bag; `None` if only the ids of a whole example are limited.
     ids: Option<usize>,
-    /// Number of the dense feature whose value weights its bag.
+    /// Number of the dense feature whose value weights the bag.
     weight: Option<usize>,
-    /// Expected number of ids in its bag, in thousandths.
+    /// Expected number of ids in a bag, in thousandths.
     expected: u64,
 }
 
@@ -210,8 +210,8 @@ impl Features {
         self.features.iter().flat_map(of).collect()
     }
 
-    /// What each lane of [`Features::dims`] belongs to, by field: table, column, number of the id,
-    /// lane.
+    /// Label of each lane of [`Features::dims`], by field: table, column, number among the features
+    /// of that column and table, number of the id, lane.
     pub(crate) fn field_lanes(&self, dims: &[usize]) -> Vec<Vec<String>> {
         let mut fields = Vec::new();
         for (number, feature) in self.features.iter().enumerate() {
@@ -292,7 +292,7 @@ fn names(schema: Schema, layout: Option<&Layout>) -> Vec<String> {
 }
 
 impl Feature {
-    /// Number of fields of its table that it makes.
+    /// Number of fields that this feature makes in its table.
     fn fields(&self) -> usize {
         if self.pooling == Pooling::None { self.ids.unwrap_or(1) } else { 1 }
     }
@@ -301,16 +301,16 @@ impl Feature {
 /// A table's part of the data, from which mini-batches are made.
 #[derive(Clone, Debug)]
 pub(crate) struct TableInput {
-    /// Its fields in the data.
+    /// Fields of the table in the data.
     pub(crate) sources: Vec<Source>,
-    /// Its fields in the model.
+    /// Fields of the table in the model.
     pub(crate) fields: Vec<Field>,
-    /// Salt of its keys.
+    /// Salt of the table's keys.
     pub(crate) salt: u64,
 }
 
 impl TableInput {
-    /// Whether it has the unchanged bags of all id columns.
+    /// Whether the table has the unchanged bags of all id columns.
     pub(crate) fn has_all_columns(&self, id_columns: usize) -> bool {
         let whole = |column| Source { column, id: None, weight: None };
         self.sources.iter().copied().eq((0..id_columns).map(whole))

@@ -200,7 +200,7 @@ pub struct Exchanged {
 pub struct OutOfStepReport {
     /// The most earlier steps whose updates were missing from this rank's own rows at a read.
     pub staleness_max: u64,
-    /// Mean of that number over reads.
+    /// Mean number of such missing steps over reads.
     pub staleness_mean: f64,
     /// Dense gradients computed by this rank.
     pub gradients: u64,
@@ -255,7 +255,7 @@ pub struct HostTier {
     pub bytes_peak: u64,
     /// Distinct keys of planned batches that were in the slab.
     pub hits: u64,
-    /// Distinct keys of planned batches that were not.
+    /// Distinct keys of planned batches that were not in the slab.
     pub misses: u64,
     /// Mean number of units in flight when a unit is planned: the one in training and those ahead.
     pub window: f64,
@@ -284,7 +284,7 @@ pub struct DiskTier {
     pub rows_stale: u64,
     /// Bytes of segment files.
     pub bytes: u64,
-    /// Peak of these bytes, taken after each write.
+    /// Peak of `bytes`, taken after each write.
     pub bytes_peak: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
@@ -302,9 +302,9 @@ pub struct DiskTier {
     pub lookups: u64,
     /// Disk reads for look-ups, each of one page or more.
     pub reads: u64,
-    /// These reads per trained example.
+    /// `reads` per trained example.
     pub reads_per_example: f64,
-    /// Pages that these reads returned.
+    /// Pages that `reads` returned.
     pub pages_read: u64,
     /// Rows harvested from pages that were read for others.
     pub harvested: u64,
@@ -340,7 +340,7 @@ pub struct StageReport {
 /// A memory bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BoundReport {
-    /// What is bounded.
+    /// Name of the bound.
     pub name: String,
     /// The most bytes.
     pub bytes: u64,

@@ -15,7 +15,7 @@ use stepwell_settings::{
 use crate::models::rule;
 use crate::{Error, Result};
 
-/// The settings of a run that passed their checks, and what follows from them.
+/// The settings of a run that passed their checks, and the values that follow from them.
 #[derive(Debug)]
 pub(crate) struct RunPlan<'a> {
     /// All settings as given: models are built from them, and checkpoints compared with them.
@@ -146,7 +146,7 @@ impl RankPlan {
 pub(crate) struct DensePlan {
     /// Optimizer of the parameters.
     pub(crate) rule: Rule,
-    /// Where it is computed.
+    /// Where the dense part is computed.
     pub(crate) place: DensePlace,
     /// Number type of the operands of products.
     pub(crate) precision: Precision,

@@ -43,7 +43,7 @@ pub struct StepSeconds {
     pub train: f64,
 }
 
-/// A model, and what its steps need.
+/// A model, with the tiers and the state that its steps need.
 pub struct Steps {
     model: TrainedModel,
     hierarchy: Hierarchy<Examples>,

@@ -45,7 +45,7 @@ pub(crate) const TABLES: Tag = Tag(0x6000);
 pub(crate) const END: Tag = Tag(6);
 /// Whether rank 0 has begun a checkpoint, or it already exists: broadcast.
 pub(crate) const KEEP: Tag = Tag(7);
-/// What each rank kept of a checkpoint, for rank 0: gather.
+/// Parts of a checkpoint that each rank kept, for rank 0: gather.
 pub(crate) const KEPT: Tag = Tag(8);
 /// Rank 0 has named a checkpoint: broadcast.
 pub(crate) const NAMED: Tag = Tag(13);

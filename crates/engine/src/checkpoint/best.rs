@@ -1,4 +1,4 @@
-//! Which checkpoint of a directory evaluated best: `best.json` next to the checkpoints.
+//! The checkpoint of a directory that evaluated best: `best.json` next to the checkpoints.
 //!
 //! - **How.** The file has the step, the metric and its value, the job, and the checksum of the
 //!   checkpoint's description, so that it doesn't apply to another checkpoint of that step. It is
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// Name of the file.
 const BEST_FILE: &str = "best.json";
-/// Its name until it is complete.
+/// Name of the file until it is complete.
 const UNFINISHED: &str = ".best.json.unfinished";
 
 /// A metric of an evaluated model.
@@ -32,7 +32,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether it is better than `other`.
+    /// Whether this figure is better than `other`.
     fn is_better(&self, other: &Self) -> bool {
         if self.rises { self.value > other.value } else { self.value < other.value }
     }
@@ -43,7 +43,7 @@ impl Figure {
 pub struct Best {
     /// Step of the checkpoint.
     pub step: u64,
-    /// Metric of its model.
+    /// Metric of the checkpoint's model.
     #[serde(flatten)]
     pub figure: Figure,
     job: Value,

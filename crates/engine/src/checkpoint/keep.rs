@@ -105,7 +105,7 @@ pub struct WholeModel<'a> {
     pub groups: &'a [Arc<Group>],
 }
 
-/// What was saved of a part; defined by the implementation, and exchanged by ranks.
+/// Record of a saved part; defined by the implementation, and exchanged by ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptPart {
     /// Name, checksum and length of each file that vouches for others or for itself.
@@ -115,7 +115,7 @@ pub struct KeptPart {
 }
 
 impl KeptPart {
-    /// Encodes it as text for another rank.
+    /// Encodes the part as text for another rank.
     pub fn to_text(&self) -> String {
         #[expect(clippy::expect_used, reason = "names and numbers always serialize")]
         serde_json::to_string(self).expect("a part is plain data")

@@ -65,7 +65,7 @@ use crate::{Error, Result};
 pub const FORMAT_VERSION: u64 = 3;
 const FORMAT_VERSION_ALONE: u64 = 2;
 
-/// Followed by a number, from 1.
+/// Prefix of the names of directories for entries set aside; a number follows, from 1.
 const ASIDE_PREFIX: &str = "set-aside-";
 const STEP_PREFIX: &str = "step-";
 const INCOMPLETE_PREFIX: &str = ".incomplete-";
@@ -73,20 +73,20 @@ const META_FILE: &str = "checkpoint.json";
 const DENSE_FILE: &str = "dense.bin";
 const SUMS_FILE: &str = "CHECKSUMS";
 
-/// Where the rows of a table group, or one rank's rows of it, are in a checkpoint.
+/// Place in a checkpoint of the rows of a table group, or of one rank's rows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// Number of the group.
     pub group: usize,
-    /// The rank that wrote them.
+    /// The rank that wrote the rows.
     pub rank: usize,
     /// The snapshot's directory.
     pub path: PathBuf,
-    /// Whether they are the rows saved with the checkpoint.
+    /// Whether the rows are the ones saved with the checkpoint.
     pub saved: Saved,
 }
 
-/// What to do with existing checkpoints in a directory.
+/// Treatment of existing checkpoints in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Reject them.
@@ -119,8 +119,7 @@ pub fn passed_over(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
     Ok(told_apart(directory, false)?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Entries with a checkpoint's name, by step: those that are `complete` checkpoints, or those that
-/// aren't.
+/// Entries with a checkpoint's name, by step: only `complete` checkpoints, or only other entries.
 fn told_apart(directory: &dyn Disk, complete: bool) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for (name, _) in directory.entries()? {
@@ -262,7 +261,7 @@ fn set_aside(directory: &dyn Disk) -> Result<()> {
     let (path, count) = (directory.path().display(), found.len());
     info!(directory = %path, count, aside, "checkpoints set aside");
     for (step, path) in found {
-        // It may be read since the first check.
+        // The checkpoint may be read since the first check.
         let _claim = claim(directory, &path)?;
         let name = name_of(step);
         directory.rename(&name, &format!("{aside}/{name}"))?;
@@ -287,7 +286,7 @@ pub fn is_set_aside(directory: &dyn Disk) -> Result<bool> {
 /// If a checkpoint is being read, or on errors of the disk.
 pub fn purge(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
     let mut stay = Vec::new();
-    // Their marks refer to the directory that they were moved from.
+    // The checkpoints' marks refer to the directory that they were moved from.
     let above = directory.path().parent().filter(|above| !above.as_os_str().is_empty());
     let marks = Marks::of(&*directory.directory(above.unwrap_or(Path::new(".")))?)?;
     for (name, kind) in directory.entries()? {

@@ -50,9 +50,9 @@ pub struct Checkpoint {
 /// Whether rows are those that were saved with a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// Yes, according to the manifest of their store, which covers every byte of them.
+    /// Yes, according to the manifest of the rows' store, which covers every byte of the rows.
     Yes,
-    /// No: their manifest is missing or a different one; which, and why.
+    /// No: the manifest of the rows' store is missing or a different one, as the text describes.
     No(String),
     /// Unknown, in a checkpoint of version 1.
     Unknown,
@@ -131,7 +131,7 @@ impl Checkpoint {
         Ok(Self { step, run, dense, rows, meta, path, ended, lease })
     }
 
-    /// Number of ranks that wrote it.
+    /// Number of ranks that wrote the checkpoint.
     pub fn ranks(&self) -> usize {
         ranks(&self.meta).unwrap_or(1)
     }

@@ -99,7 +99,7 @@ impl RowsView {
         Ok(refreshed)
     }
 
-    /// Number of rows in its stores, including other tables' in shared stores.
+    /// Number of rows in the view's stores, including other tables' in shared stores.
     pub fn len(&self) -> u64 {
         self.views.iter().map(|view| view.len()).sum()
     }
@@ -109,7 +109,7 @@ impl RowsView {
         self.len() == 0
     }
 
-    /// Reads the rows of `keys`, which are salted for the table, and whether each has one.
+    /// Reads the rows of `keys`, which are salted for the table, and whether each key has a row.
     /// // rows: (keys, bytes of a row), found: (keys)
     ///
     /// # Errors

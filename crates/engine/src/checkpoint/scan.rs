@@ -24,7 +24,7 @@ pub type Visit<'a, E> = dyn FnMut(Key, &[f32]) -> std::result::Result<(), E> + '
 /// Opens the snapshot of a store, with an index as large as its rows need.
 ///
 /// # Errors
-/// If it can't be read.
+/// If the snapshot can't be read.
 pub fn open_rows(path: &Path) -> Result<(View, Manifest)> {
     let disk = FileDisk::open(path)?;
     let manifest = Manifest::load(&disk)?;
@@ -45,7 +45,7 @@ impl Checkpoint {
     /// Visits the existing rows of table `number`, in no particular order.
     ///
     /// # Errors
-    /// The visitor's, at once; if a row can't be read; and if a `stop` is requested.
+    /// The visitor's error, at once; if a row can't be read; and if a `stop` is requested.
     pub fn each_row<E: From<Error>>(
         &self,
         number: usize,

@@ -100,7 +100,7 @@ fn an_incomplete_checkpoint_is_never_read() {
     assert!(error.contains("holds no checkpoint"), "{error}");
     let error = prepare(&*disk(directory.path()), Placement::Resume).unwrap_err().to_string();
     assert!(error.contains("no checkpoint to resume from") && error.contains("=auto"), "{error}");
-    // It had the mark of this program, and was removed.
+    // The incomplete checkpoint had the mark of this program, and was removed.
     assert_eq!(names(directory.path()), [".stepwell-id"]);
     assert_eq!(prepare(&*disk(directory.path()), Placement::ResumeOrStart).unwrap(), None);
 }

@@ -318,8 +318,8 @@ impl KeptPart {
     }
 }
 
-/// Writes what all ranks have in common, and the list that covers all parts; syncs everything but
-/// the directory's name.
+/// Writes the part that is the same on all ranks, and the list that covers all parts; syncs
+/// everything but the directory's name.
 fn write_whole(building: &dyn Disk, whole: &WholeModel<'_>, parts: &[KeptPart]) -> Result<()> {
     let WholeModel { step, run, dense, .. } = *whole;
     let meta = meta(whole, parts).map_err(|why| Error::Checkpoint {

@@ -40,6 +40,6 @@ pub(crate) struct PoolAsked<'a> {
     pub(crate) blocks: Blocks,
     pub(crate) at: &'a [Arc<PooledAt>],
     pub(crate) number: u32,
-    /// The step that it will be, if it trains.
+    /// Number of the step, if the mini-batch trains.
     pub(crate) step: Option<u64>,
 }

@@ -30,7 +30,7 @@ impl SlabAt {
 /// Sizes of a list of tables to update that was sent to a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentTables {
-    /// Number of words of its lists.
+    /// Number of words of the tables' lists.
     pub(crate) words: usize,
     /// Number of tables, and of work items over all of them.
     pub(crate) tables: usize,

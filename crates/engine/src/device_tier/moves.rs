@@ -40,7 +40,7 @@ pub(crate) struct AboveMoves {
 pub(crate) struct NextMove {
     /// Index of the list, by table group and then device.
     pub(crate) list: usize,
-    /// Index of the row in it.
+    /// Index of the row in the list.
     pub(crate) row: usize,
 }
 

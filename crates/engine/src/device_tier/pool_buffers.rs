@@ -17,11 +17,11 @@ pub(crate) struct PoolBuffers {
     /// Gradients of all devices' examples, if there are several devices. // (rows, columns)
     pub(crate) d_x: Buffer<f32>,
     pub(crate) d_first_order: Buffer<f32>, // (rows)
-    /// Recorded after its rows were read for other devices.
+    /// Recorded after the device's rows were read for other devices.
     pub(crate) read: Event,
     /// The mini-batch that is pooled and will be trained.
     pub(crate) pooled: Option<Pooled>,
-    /// Number of words of its lists.
+    /// Number of words of the mini-batch's lists.
     pub(crate) words: usize,
     /// For each column its table, field and weight of rows.
     pub(crate) columns_of: Buffer<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Pooled {
     pub(crate) tables: SentTables,
     /// The rows that the device updates.
     pub(crate) rows: Vec<RowsAt>,
-    /// Number of rows of gradients that its bags refer to.
+    /// Number of rows of gradients that the mini-batch's bags refer to.
     pub(crate) examples: usize,
 }
 

@@ -85,7 +85,7 @@ fn rows_bytes(group: &GroupPlan, slots: usize) -> u64 {
     ((slots * group.spec.row_lanes()).next_multiple_of(4) * size_of::<f32>()) as u64
 }
 
-/// Words per row in the lists of a mini-batch: its slot, and two for rounding it.
+/// Words per row in the lists of a mini-batch: the row's slot, and two for rounding the row.
 const LIST_WORDS: usize = 3;
 
 impl DevicePlan {

@@ -32,7 +32,7 @@ use crate::{Error, Result};
 /// Number of rows loaded from the store at once.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// The tables of a group, and what they share.
+/// Tables of a group, with their common slab, store and staging.
 #[derive(Debug)]
 pub struct Group {
     /// The tables, and their numbers in the model.
@@ -67,8 +67,8 @@ impl Group {
         Self::of(&[spec], GroupTables::alone(0), slots, store, staging)
     }
 
-    /// The group of those of a model's `tables` that `members` lists, with an empty slab of `slots`
-    /// rows over `store`.
+    /// The group of the tables among a model's `tables` that `members` lists, with an empty slab of
+    /// `slots` rows over `store`.
     ///
     /// # Errors
     /// If the memory cannot be mapped.
@@ -160,7 +160,7 @@ impl Group {
         self.members.whole
     }
 
-    /// The settings that determine the memory of its rows, for messages.
+    /// The settings that determine the memory of the group's rows, for messages.
     pub(crate) fn memory_settings(&self) -> String {
         if !self.members.given {
             return "tiers.dram".to_owned();
@@ -169,7 +169,7 @@ impl Group {
         own.collect::<Vec<String>>().join(" + ")
     }
 
-    /// Whether its tables were assigned memory of their own.
+    /// Whether the group's tables were assigned memory of their own.
     pub(crate) fn is_given(&self) -> bool {
         self.members.given
     }

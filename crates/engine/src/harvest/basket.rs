@@ -103,8 +103,8 @@ impl Basket {
         self.rows
     }
 
-    /// The first mini-batch whose rows it wouldn't take; rows of mini-batches before `now` are all
-    /// in their slots.
+    /// The first mini-batch whose rows the basket wouldn't take; rows of mini-batches before `now`
+    /// are all in their slots.
     pub(crate) fn useful_until(&self, now: u32) -> u32 {
         let is_over = self.by_use.first_key_value().is_some_and(|(used, _)| *used < now);
         if self.rows < self.rows_max || is_over {
@@ -195,7 +195,8 @@ impl Basket {
         over.or(last).map(|(_, place)| *place)
     }
 
-    /// For those of `keys` whose rows are here, adds their number and the place to `found`.
+    /// Adds to `found`, for each of `keys` whose row is here, its position in `keys` and the row's
+    /// place.
     pub(crate) fn find_each(&self, keys: impl Iterator<Item = Key>, found: &mut Vec<(u32, u32)>) {
         if self.rows == 0 {
             return;
@@ -216,7 +217,7 @@ impl Basket {
         &self.lanes[start..start + self.row_lanes]
     }
 
-    /// Prefetches what [`Basket::put`] reads.
+    /// Prefetches the line of `key`, which [`Basket::put`] reads.
     pub(crate) fn prefetch(&self, key: Key) {
         prefetch_at(&self.words, self.line(Scatter::KNOWN.of(key)));
     }

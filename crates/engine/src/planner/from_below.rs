@@ -23,7 +23,7 @@ impl Planner {
         Ok(Some(slot))
     }
 
-    /// Records that the unit's rows were pulled: those that came from below exist.
+    /// Records that the unit's rows were pulled: rows that came from below exist.
     pub fn pulled(&mut self, fills: &[Fill]) {
         for fill in fills.iter().filter(|fill| fill.from_below) {
             self.keep(fill.slot);

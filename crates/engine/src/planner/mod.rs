@@ -47,7 +47,7 @@ pub enum Fit {
 pub struct Asked<'a> {
     /// Number of the table in the group.
     pub table: u16,
-    /// Its distinct keys.
+    /// Distinct keys of the table.
     pub keys: &'a [Key],
     /// The slot of each key, after planning.
     pub slots: &'a mut Vec<SlotIndex>,
@@ -88,7 +88,7 @@ pub struct Planner {
     touches: u64,
     /// Whether existing rows never leave memory: each keeps a pin.
     whole: bool,
-    /// Number of these pins.
+    /// Number of pins of existing rows that never leave memory.
     kept: usize,
     /// Number of pins of rows that are on a device.
     above: usize,
@@ -157,7 +157,7 @@ impl Planner {
         self.cache.slots() - self.cache.rows()
     }
 
-    /// Pins the row in `slot`, which exists from now on, if existing rows never leave.
+    /// Pins the row in `slot`, which now exists, if existing rows never leave.
     fn keep(&mut self, slot: SlotIndex) {
         if self.whole && !self.cache.exists(slot) {
             self.cache.pin(slot);
@@ -176,8 +176,8 @@ impl Planner {
     }
 
     /// Whether all waiting mini-batches must be learned again, in order, before others with `more`
-    /// keys: either rows may have to be evicted from now on and keys were not followed before, or
-    /// next uses have outgrown their room.
+    /// keys: either keys were not followed before and rows may now have to be evicted, or next uses
+    /// have outgrown their room.
     pub(crate) fn begins_anew(&mut self, more: usize) -> bool {
         let (keys, followed) = (self.keys_ahead + more, self.follows);
         self.follows |= !self.cache.has_room_for(keys);

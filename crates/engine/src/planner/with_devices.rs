@@ -35,8 +35,8 @@ impl Planner {
         Self { is_above: true, ..self }
     }
 
-    /// Number of rows of a mini-batch of `count` rows that get no slot: the last ones of those
-    /// without.
+    /// Number of rows of a mini-batch of `count` rows that get no slot: the last of the rows
+    /// without one.
     pub(super) fn left_below(&self, count: usize) -> usize {
         if self.is_above { count.saturating_sub(self.cache.slots()) } else { 0 }
     }

@@ -41,7 +41,7 @@ pub struct Wants {
     pub bytes: u64,
     /// Part of `bytes` that is mapped, not taken from the allocator.
     pub mapped: u64,
-    /// Number of threads that it starts.
+    /// Number of threads that the run starts.
     pub threads: u64,
     /// Number of processes like this one that share the machine's memory.
     pub processes: u64,
@@ -50,7 +50,7 @@ pub struct Wants {
 /// A limit of this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Limit {
-    /// The shell command that sets it.
+    /// The shell command that sets the limit.
     set_by: &'static str,
     what: &'static str,
     bytes: u64,

@@ -18,7 +18,7 @@ pub(super) struct Harvester {
     unit_bytes: usize,
     outlook: Option<Arc<Outlook>>,
     harvest: Harvest,
-    /// Which rows of `harvest` are in staging.
+    /// Whether each row of `harvest` is in staging.
     staged_too: Vec<bool>,
     /// Fills whose rows are in the basket, and their places.
     found: Vec<(u32, u32)>,
@@ -103,7 +103,7 @@ impl Harvester {
         }
     }
 
-    /// Fills the slots of those of `places` whose rows were harvested, and moves these to the
+    /// Fills the slots of the `places` whose rows were harvested, and moves these places to the
     /// front; returns their number.
     pub(super) fn fill(&mut self, group: &Group, places: &mut [u32], fills: &mut [Fill]) -> usize {
         let Self { basket, found, slots, .. } = self;

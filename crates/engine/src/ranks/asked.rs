@@ -54,7 +54,7 @@ pub fn unite(
             part.askers.ends.push(all.map_err(|_| wrong(Malformed::Wrong("too many rows")))?);
         }
         part.request.ends.extend(1..=keys.len() as u32);
-        // They are salted already.
+        // The keys are salted already.
         grouper.group_into(&keys, 0, &mut part.request);
     }
     for (rank, reader) in readers.into_iter().enumerate() {

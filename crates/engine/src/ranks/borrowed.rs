@@ -177,12 +177,12 @@ impl BorrowedTable {
         }
     }
 
-    /// Slots of these rows.
+    /// Slots of the rows with these numbers in the request.
     pub(crate) fn slots(&self, rows: &[u32]) -> Vec<SlotIndex> {
         rows.iter().map(|row| self.slots[*row as usize]).collect()
     }
 
-    /// Adds those of the owner's rows `of_owner` that return to it to `message`.
+    /// Adds to `message` the borrowed rows among `of_owner`, the owner's rows, that return to it.
     pub(crate) fn give_back(&self, of_owner: &[u32], message: &mut Message) {
         let ends = |row: &u32| self.loan(*row) == Loan::Ends;
         let rows: Vec<u32> = of_owner.iter().copied().filter(ends).collect();

@@ -110,7 +110,7 @@ struct Early<'a> {
 }
 
 impl<'a> Early<'a> {
-    /// Reads the early ones of the rows `asked`, with `width` weights each.
+    /// Reads the rows of `asked` that were sent early, with `width` weights each.
     fn read(reader: &mut Reader<'a>, asked: &[u32], width: usize) -> Result<Self, Malformed> {
         let early = marked::read(reader, asked.len())?;
         let rows = asked.iter().zip(early).filter(|(_, early)| *early).map(|(row, _)| *row);

@@ -127,7 +127,7 @@ impl Lender {
                 if left.uses == 0 {
                     *loan = Loan::Ends;
                     self.spans.remove(key);
-                    // Its place becomes free after this mini-batch, when it is returned.
+                    // The row's place becomes free after this mini-batch, when the row is returned.
                     back[rank] += 1;
                 }
             } else if pays(table, span.uses) && room[rank] > 0 {
@@ -199,10 +199,10 @@ mod tests {
             assert_eq!(loans(table, 9, minis, 3), [None; 4]);
             assert_eq!(loans(table, 9, minis, 4), [None]);
         }
-        // With its state it is as long as two weights and two gradients.
+        // With its state, the row is as long as two weights and two gradients.
         assert_eq!(loans(&adagrad, 9, minis, 5), [None; 2]);
         assert_eq!(loans(&sgd, 9, minis, 5), [Begins, Ends]);
-        // A rank without room requests it in every mini-batch.
+        // A rank without room requests the row in every mini-batch.
         assert_eq!(loans(&sgd, 1, minis, 5), [None; 2]);
         assert_eq!(loans(&sgd, 1, minis, 1), [Begins, Runs, Ends]);
         assert_eq!(loans(&sgd, 0, minis, 1), [None; 3]);

@@ -5,7 +5,7 @@ use stepwell_fabric::{Malformed, Message, Reader};
 
 const WRONG: Malformed = Malformed::Wrong("its marks of rows are invalid");
 
-/// Marks those of `count` rows with the numbers `marked`, which ascend, in `message`.
+/// Marks in `message` the rows of `count` rows with the numbers `marked`, which ascend.
 pub(crate) fn put(message: &mut Message, count: usize, marked: &[u32]) {
     if size_of_val(marked) < count.div_ceil(8) {
         return message.put(marked);

@@ -1,4 +1,4 @@
-//! Requests: what one mini-batch needs from one table; the requester's half of a look-up.
+//! Requests: the rows of one table that one mini-batch needs; the requester's half of a look-up.
 //!
 //! Keys are grouped once, when the mini-batch is made, and never hashed after that: the forward
 //! pass walks `occurrence_rows`, the update walks [`BagsByRow`], both in example order, so every

@@ -41,7 +41,7 @@ impl Pooling {
 /// A field of a table: a bag of ids per example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Field {
-    /// First column of its embeddings.
+    /// First column of the field's embeddings.
     pub column: usize,
     /// How the rows of a bag become one embedding.
     pub pooling: Pooling,

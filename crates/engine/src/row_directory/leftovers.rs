@@ -1,4 +1,4 @@
-//! Rows in a named directory: which of them a run of this program made.
+//! Rows in a named directory, and the marks that show which rows a run of this program made.
 //!
 //! ```text
 //! DIR/
@@ -100,7 +100,8 @@ pub fn refuse_store(setting: &str, path: &Path) -> Result<()> {
     )))
 }
 
-/// Whether it was opened as a store, or contains one; in parents, a manifest alone may be a user's.
+/// Whether `place` was opened as a store, or contains one; in parents, a manifest alone may be a
+/// user's.
 fn is_store(place: &Path) -> bool {
     let has_segments = || {
         let mut listed = fs::read_dir(place).into_iter().flatten().flatten();
@@ -164,7 +165,7 @@ fn number_of(name: &str) -> Option<usize> {
     (name_of(number) == name).then_some(number)
 }
 
-/// Removes those of `old` that a run made; returns the others.
+/// Removes the directories of `old` that a run made; returns the others.
 pub(super) fn remove_marked(old: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     let mut others = Vec::new();
     for rows in old {
@@ -189,7 +190,7 @@ pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
         if let Some(name) = from.file_name().and_then(|name| name.to_str()) {
             disk.rename(name, &format!("{aside}/{name}"))?;
             unmark(from)?;
-            // From here on it belongs to the user alone.
+            // From here on, the entry belongs to the user alone.
             let _ = fs::remove_file(path.join(&aside).join(name).join(INSIDE));
         }
     }

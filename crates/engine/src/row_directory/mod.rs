@@ -59,7 +59,7 @@ pub struct Scratch {
     temporary: bool,
     /// Whether rows in a named directory are kept on drop.
     kept: bool,
-    /// A report of what was set aside.
+    /// Note on entries that were set aside.
     note: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Scratch {
     /// without creating or moving anything.
     ///
     /// # Errors
-    /// Why it is rejected.
+    /// Describes why the directory is rejected.
     pub fn check(named: &Path) -> Result<()> {
         refuse_checkpoint("tiers.ssd", named)?;
         refuse_store("tiers.ssd", named)?;
@@ -122,7 +122,7 @@ impl Scratch {
         };
         let lock = lock?;
         if path.exists() {
-            // Its lock was free, so it isn't in use.
+            // The directory's lock was free, so it isn't in use.
             fs::remove_dir_all(&path).map_err(file_error("remove", &path))?;
         }
         fs::create_dir(&path).map_err(file_error("create directory", &path))?;
@@ -273,10 +273,10 @@ fn forget(place: &Path) -> Result<()> {
     leftovers::remove_marked(old).map(|_| ())
 }
 
-/// On disk if possible: the usual temporary directory may be in memory.
+/// Parent of temporary directories: on disk if possible, as the usual one may be in memory.
 fn temporary_parent() -> PathBuf {
     let on_disk = Path::new("/var/tmp");
-    // If it is set but empty, it names no directory.
+    // If TMPDIR is set but empty, it names no directory.
     match std::env::var_os("TMPDIR").filter(|named| !named.is_empty()) {
         Some(named) => named.into(),
         None if on_disk.is_dir() => on_disk.to_owned(),
@@ -294,7 +294,7 @@ fn lock_anew(path: &Path) -> Result<Option<File>> {
     Ok(is_at(&lock, path).then_some(lock))
 }
 
-/// Whether the open file is the one with this name now.
+/// Whether `path` names the open `file`.
 fn is_at(file: &File, path: &Path) -> bool {
     let identity = |data: fs::Metadata| (data.dev(), data.ino());
     match (file.metadata(), fs::metadata(path)) {

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 pub struct SetAside {
     /// Path of the directory.
     pub directory: String,
-    /// Number of files in it and below.
+    /// Number of files in the directory and below.
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
 }
 
-/// Followed by a number, from 1.
+/// Prefix of the directories' names; a number follows, from 1.
 pub(super) const PREFIX: &str = "set-aside-";
 
 /// The set-aside directories in `path`, by number; ignores unreadable entries.

@@ -95,7 +95,7 @@ fn a_run_that_keeps_nothing_is_in_nobodys_way() {
     refused.rows(1).unwrap();
     left.put("rows-8");
     drop(refused);
-    // Its own rows are removed, with their marks; a user's stay.
+    // The run's own rows are removed, with their marks; a user's stay.
     let kept: Vec<_> = leftovers::find(&left.named).unwrap();
     assert_eq!(kept, [left.named.join("rows-8")]);
     assert!(!left.named.join(".rows-0").exists());
@@ -113,7 +113,7 @@ fn other_names_are_never_touched() {
         fs::write(scratch.rows(0).unwrap().join("segment"), b"rows").unwrap();
         assert!(kept.iter().all(|path| path.join("segment").exists()), "{placement:?}");
     }
-    // They don't prevent a run from starting either.
+    // These directories don't prevent a run from starting either.
     fs::remove_dir_all(left.named.join("rows-0")).unwrap();
     left.open(Placement::Fresh);
 }

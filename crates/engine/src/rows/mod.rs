@@ -81,7 +81,7 @@ pub struct EmbeddingBags {
     steps: u64,
     /// Whether rows are held for a step that has not been applied.
     is_open: bool,
-    /// By table; `None` if rows exist forever from their first use.
+    /// Admissions by table; `None` if rows exist forever from their first use.
     admissions: Vec<Option<Admissions>>,
     stale: StaleRows,
     workspaces: Workspaces<Workspace>,
@@ -146,12 +146,12 @@ impl EmbeddingBags {
         Sketch::bytes(bytes)
     }
 
-    /// Shows every row read from now on to `witness`.
+    /// Shows every row that is read later to `witness`.
     pub fn watch(&mut self, witness: Arc<dyn Witness>) {
         self.witness = Some(witness);
     }
 
-    /// Lends rows to other ranks from now on; see [`Lender`](crate::Lender).
+    /// Lends rows to other ranks in later steps; see [`Lender`](crate::Lender).
     pub fn lend(&mut self) {
         self.lends = true;
     }

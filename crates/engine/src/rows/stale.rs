@@ -1,10 +1,9 @@
 //! Bounded staleness: rows as they were some steps ago.
 //!
 //! In mode `ssp(s)`, step t reads every row exactly as after step t - 1 - s (after step 0 if that
-//! is negative), and updates the current row. Dense parameters are read as they are. Source: the
-//! bounded staleness of GeePS (section 2.2), made exact so that a run has one result: there s is
-//! the maximum, here it is exact.
-//!
+//! is negative), and updates the current row. Dense parameters are read in their current state.
+//! Source: the bounded staleness of GeePS (section 2.2), made exact so that a run has one result:
+//! there s is the maximum, here it is exact.
 //! The step itself decides whether a row exists: a row that expired or is refused is read with its
 //! initial value, whatever it was before.
 //!

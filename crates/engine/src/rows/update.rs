@@ -37,7 +37,7 @@ pub(super) struct Update<'a> {
     /// How each row is lent; empty if none is.
     pub(super) loans: &'a [Loan],
     pub(super) gradients: RowsOf<'a>,
-    /// Which rows may be updated; `None` if all may.
+    /// Decides which rows may be updated; `None` if all may.
     pub(super) admissions: Option<&'a Admissions>,
     /// The number of this step, from 1.
     pub(super) step: u64,

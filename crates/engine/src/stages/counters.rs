@@ -19,7 +19,7 @@ pub struct Counters {
 pub struct Planned {
     /// Distinct keys per planned unit that were in the slab.
     pub hits: u64,
-    /// Distinct keys per planned unit that were not.
+    /// Distinct keys per planned unit that were not in the slab.
     pub misses: u64,
     /// Rows that left their slots.
     pub evictions: u64,
@@ -30,7 +30,7 @@ pub struct Planned {
 }
 
 impl Counters {
-    /// Counts what moves in one table group for a unit.
+    /// Counts the moves of one table group for a unit.
     pub(super) fn planned(&self, moves: &GroupUnit) {
         self.hits.fetch_add(moves.hits, Ordering::Relaxed);
         self.misses.fetch_add(moves.fills.len() as u64, Ordering::Relaxed);

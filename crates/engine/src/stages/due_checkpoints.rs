@@ -43,9 +43,9 @@ impl Times {
 pub(super) struct Due {
     times: Times,
     clock: Arc<dyn Clock>,
-    /// When the last checkpoint was complete.
+    /// Time at which the last checkpoint was complete.
     since: f64,
-    /// Whether any step was trained since.
+    /// Whether any step was trained since then.
     trained: bool,
     /// Whether the time was up at the last check.
     late: bool,
@@ -68,7 +68,7 @@ impl Due {
         self.late = comes.is_some_and(|comes| self.clock.seconds() >= comes);
     }
 
-    /// When a checkpoint will be due even if nothing else happens.
+    /// Time at which a checkpoint will be due even if nothing else happens.
     pub(super) fn comes(&self) -> Option<f64> {
         let waits = self.times.saves && self.trained && !self.writing && !self.stopping;
         let seconds = self.times.seconds.filter(|_| waits && !self.late)?;

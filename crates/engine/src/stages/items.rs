@@ -20,7 +20,7 @@ pub enum Item<C, M> {
 pub struct Unit<C> {
     /// Mini-batches with their slots.
     pub minis: Vec<MiniBatch<C>>,
-    /// Rows that move for them, by table group.
+    /// Moves of rows for these mini-batches, by table group.
     pub(crate) moves: Vec<GroupUnit>,
     /// Moves to and from devices.
     pub(crate) above: AboveMoves,

@@ -76,7 +76,7 @@ pub struct Stages<C, M> {
     pub finished: Finished,
 }
 
-/// Where a caller feeds mini-batches and receives them again.
+/// Ends of the queues through which a caller feeds mini-batches and receives them again.
 pub struct Ends<C, M> {
     /// Mini-batches and marks, in order; closing it ends the stages.
     pub feed: Sender<Item<C, M>>,

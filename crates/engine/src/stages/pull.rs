@@ -19,7 +19,7 @@ use crate::{Error, Result};
 struct Pulling<C, M> {
     next: Ready<C, M>,
     pulls: Vec<Pull>,
-    /// Number of its mini-batches whose bags are sorted by row.
+    /// Number of the unit's mini-batches whose bags are sorted by row.
     sorted: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct PullStage<C, M> {
     pullers: Vec<Puller>,
     /// The current unit and how many of its groups have staged their victims.
     staging: Option<(Ready<C, M>, usize)>,
-    /// In order.
+    /// Items whose victims were staged, in order.
     pulling: VecDeque<Pulling<C, M>>,
     ready: Option<Ready<C, M>>,
     rules: Rules,

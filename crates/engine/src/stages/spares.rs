@@ -1,8 +1,8 @@
 //! Finished mini-batches, whose memory later ones reuse.
 //!
-//! Their lists are large, so the allocator would return each to the system when it is dropped, in
-//! one thread, and map fresh pages for the next one, in another. Memory needed only from plan to
-//! retire is kept separately, as it would be idle in all mini-batches known ahead.
+//! The lists of a mini-batch are large, so the allocator would return each to the system when it is
+//! dropped, in one thread, and map fresh pages for the next one, in another. Memory needed only
+//! from plan to retire is kept separately, as it would be idle in all mini-batches known ahead.
 //!
 //! - **Bounds.** At most as many mini-batches and working sets as were ever in flight at once: new
 //!   ones are made only if none is kept.

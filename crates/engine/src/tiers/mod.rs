@@ -42,7 +42,7 @@ pub struct TierOptions {
     pub segment: ByteCount,
     /// Maximum space of a store after a commit, as a multiple of its live rows' space.
     pub space: f64,
-    /// Which rows are evicted first, among those without a known next use.
+    /// Policy that selects the rows to evict among those without a known next use.
     pub policy: PolicyKind,
     /// Approximate bytes of a staging buffer.
     pub staging_buffer_bytes: usize,
@@ -201,7 +201,7 @@ impl TierPlan {
         self.options.horizon
     }
 
-    /// Which rows are evicted first, among those without a known next use.
+    /// Policy that selects the rows to evict among those without a known next use.
     pub(crate) fn policy(&self) -> PolicyKind {
         self.options.policy
     }

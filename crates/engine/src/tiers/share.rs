@@ -6,8 +6,8 @@
 pub(super) struct Want {
     /// Bytes assigned to the table; `None` for a share of the rest.
     pub(super) given: Option<u64>,
-    /// Bytes of its rows that an example is expected to touch (ids times bytes of a slot with
-    /// metadata), in any unit common to all tables.
+    /// Bytes of the table's rows that an example is expected to touch (ids times bytes of a slot
+    /// with metadata), in any unit common to all tables.
     pub(super) touched: u64,
 }
 

@@ -3,14 +3,14 @@
 /// How a row of a mini-batch is lent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Loan {
-    /// Its owner reads and updates it.
+    /// The owner reads and updates the row.
     #[default]
     None,
-    /// The owner sends it to the requester.
+    /// The owner sends the row to the requester.
     Begins,
-    /// The requester has it.
+    /// The requester has the row.
     Runs,
-    /// The requester has it, and returns it after the update.
+    /// The requester has the row, and returns it after the update.
     Ends,
 }
 

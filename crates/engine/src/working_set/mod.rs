@@ -1,4 +1,4 @@
-//! Where the rows of a request are: the owner's half of a look-up.
+//! Places of the rows of a request: the owner's half of a look-up.
 
 mod askers;
 mod places;
@@ -38,16 +38,16 @@ impl WorkingSet {
     }
 }
 
-/// One table's share of a mini-batch: the request and where its rows are.
+/// One table's share of a mini-batch: the request, and the places of its rows.
 #[derive(Debug, Default)]
 pub struct Part {
     /// The request.
     pub request: Request,
-    /// Where its rows are, from plan to retire.
+    /// Working set of the requested rows, from plan to retire.
     pub rows: WorkingSet,
     /// The rows that each rank requested, if there are several ranks.
     pub askers: Askers,
-    /// Where its rows are on devices, if any.
+    /// Places of the requested rows on devices, if any.
     pub(crate) above: Places,
 }
 

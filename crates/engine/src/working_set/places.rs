@@ -1,4 +1,4 @@
-//! Which of a mini-batch's rows are on which device.
+//! Places of a mini-batch's rows on devices.
 
 use std::sync::Arc;
 

@@ -63,8 +63,8 @@ struct Way {
     hands: Hands,
     /// Whether every fourth step is begun and abandoned first.
     hesitates: bool,
-    /// Devices for its rows: their number, the maximum slots of each, how their work is run, and
-    /// how rows are found there.
+    /// Devices for the model's rows: their number, the maximum slots of each, how their work is
+    /// run, and how rows are found there.
     devices: Option<(usize, usize, Time, Lookup)>,
 }
 

@@ -102,7 +102,7 @@ fn nobody_begins_to_read_what_is_being_removed() {
     let checkpoint = run.newest();
     let (path, rows) = (checkpoint.path.clone(), checkpoint.rows[0].path.clone());
     drop(checkpoint);
-    // Removing one takes the exclusive lock of its mark.
+    // Removing a checkpoint takes the exclusive lock of its mark.
     let removing = disk(&path).lock(".stepwell").unwrap().unwrap();
     for error in [Checkpoint::open(&path).unwrap_err(), Lease::over(&rows).unwrap_err()] {
         assert!(error.to_string().contains("is being removed"), "{error}");

@@ -163,7 +163,7 @@ fn a_directory_with_rows_is_not_taken() {
     let error = open(&tiers).unwrap_err();
     assert!(error.contains("rows"), "{error}");
     drop(session);
-    // Nothing was ever put into it.
+    // Nothing was ever put into the directory.
     assert!(open(&tiers).is_ok());
 }
 

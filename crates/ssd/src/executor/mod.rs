@@ -1,4 +1,4 @@
-//! What the stores of a process have in common: compaction threads, write buffers, idle read
+//! Resources that the stores of a process share: compaction threads, write buffers, idle read
 //! queues.
 //!
 //! - **Why.** A process has a store for every table group and for every rank in it. If each had its
@@ -49,7 +49,7 @@ impl Default for ExecutorOptions {
     }
 }
 
-/// What an executor holds.
+/// Contents of an executor: buffers, queues and stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecutorStats {
     /// Bytes of write buffers that stores have now, including their own.
@@ -58,7 +58,7 @@ pub struct ExecutorStats {
     pub buffer_bytes_most: u64,
     /// Number of idle queues.
     pub queues_idle: usize,
-    /// Number of open stores that it compacts.
+    /// Number of open stores that the executor compacts.
     pub stores: usize,
 }
 
@@ -108,7 +108,7 @@ impl Executor {
         Self(Arc::new(Shared { options, buffers, queues, turns, wakeup }))
     }
 
-    /// What the executor holds.
+    /// Returns the contents of the executor.
     pub fn stats(&self) -> ExecutorStats {
         let buffers = lock(&self.0.buffers);
         ExecutorStats {
@@ -146,7 +146,7 @@ impl Executor {
         buffers.give(buffer, bytes, self.0.options.write_bytes);
     }
 
-    /// Whether more is in flight than should be, due to last buffers of segments.
+    /// Whether more bytes of buffers are in flight than the bound, due to last buffers of segments.
     pub(crate) fn has_too_much_under_way(&self) -> bool {
         lock(&self.0.buffers).under_way > self.0.options.write_bytes
     }

@@ -79,7 +79,7 @@ type Turn = (Arc<dyn Compacts>, Weak<dyn Compacts>);
 #[derive(Debug)]
 struct Entry {
     core: Weak<dyn Compacts>,
-    /// When it may be checked again: checks without result take time.
+    /// Time before which the store is not checked again: checks without result take time.
     not_before: Instant,
 }
 

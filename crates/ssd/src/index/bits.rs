@@ -25,7 +25,7 @@ pub(super) const PLACE_BITS_MAX: u32 = 40;
 /// Extra bits are read and written eight bytes at a time.
 const EXTRA_WORD_BYTES: usize = 8;
 
-/// Where a row is, as a number below 2^40.
+/// Place of a row, as a number below 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place(pub(crate) u64);
 

@@ -181,7 +181,7 @@ mod tests {
                 };
                 assert!(index.shards.iter().zip(&one.shards).all(same), "slot by slot");
                 assert!(index.bytes_peak() >= one.bytes_peak());
-                // It accepts further keys like any other index, within the bound of all.
+                // The combined index accepts further keys like any other, within the bound of all.
                 (0..9).for_each(|key| assert!(index.put(Key(key << 40), Place(0)).is_ok()));
             }
         }

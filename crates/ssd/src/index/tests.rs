@@ -233,7 +233,7 @@ fn the_bound_is_reached_to_its_last_byte() {
     index.bytes_max += 1;
     assert_eq!(index.put(Key(7), Place(0)), Ok(None));
     assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
-    // Its place gets all bits: extra bits are allocated, the words stay.
+    // The key's place gets all bits: extra bits are allocated, the words stay.
     let wide = Place((1 << PLACE_BITS_MAX) - 1);
     let extra = Shard::bytes_for(1, PLACE_BITS_MAX) - bucket;
     index.bytes_max += extra - 1;
@@ -384,7 +384,7 @@ fn what_is_said_to_be_enough_is() {
                 let put = index.put(Key(keys.next_u64()), Place(row % places));
                 assert_eq!(put, Ok(None), "row {row} of {rows}, {enough} bytes");
             }
-            // And not much more than needed.
+            // The bound is not much higher than needed.
             if rows > 100_000 {
                 assert!(enough < 20 * rows, "{enough} for {rows}");
             }

@@ -1,4 +1,4 @@
-//! The manifest: which segments make up the store as of its last commit.
+//! The manifest: the segments that make up the store as of its last commit.
 //!
 //! - **How.** A JSON object in `manifest.json`. Its second line is the checksum of everything after
 //!   that line. A new manifest is written under another name, synced, and renamed over the old one,
@@ -44,7 +44,7 @@ const HEAD_END: &str = "\",\n";
 /// How an empty list of segments, the last field, is written.
 const SEGMENTS_EMPTY: &str = "\"segments\": []\n}";
 
-/// What a commit names.
+/// Contents of a commit: properties of the store, and its segments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -86,9 +86,9 @@ pub struct Manifest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Adopted {
-    /// Id of that store.
+    /// Id of the other store.
     pub(crate) store: StoreId,
-    /// The key shards that count in these segments; `None` means all of the manifest's store.
+    /// The key shards that count in its segments; `None` means all of the manifest's store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_shards: Option<KeyShardSet>,
 }
@@ -161,7 +161,7 @@ impl Manifest {
         adopted.unwrap_or(self.key_shards)
     }
 
-    /// How to open a segment in the given directory.
+    /// Returns the place and format of a segment in the given directory.
     pub(crate) fn spot(&self, entry: &SegmentEntry, directory: usize) -> Spot {
         let (origin, layout) = (self.origin(entry), self.layout());
         let old = origin.store == StoreId::OLD;
@@ -272,7 +272,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns what is impossible in a manifest whose checksum is right, if anything is.
+    /// Describes the first impossible value in a manifest whose checksum is right; `None` if all
+    /// are possible.
     fn fault(&self) -> Option<&'static str> {
         let numbers: BTreeSet<u64> = self.segments.iter().map(|entry| entry.segment).collect();
         let (row, page) = (self.row_bytes as usize, self.page_bytes as usize);

@@ -41,10 +41,10 @@ const KEYS_LOST_MAX: usize = 100_000;
 /// The newest version of a key found so far.
 #[derive(Clone, Copy)]
 struct Version {
-    /// Its page; the segment is an index into [`Repair::segments`].
+    /// Page of the version; the segment is an index into [`Repair::segments`].
     at: PageOf,
     row: u32,
-    /// `None` if unknown, on a damaged page.
+    /// Birth of the version; `None` if unknown, on a damaged page.
     birth: Option<Birth>,
 }
 

@@ -12,11 +12,12 @@ pub struct SegmentEntry {
     pub segment: u64,
     /// Rows in the segment, live and stale.
     pub rows: u32,
-    /// Length of its file, in bytes.
+    /// Length of the segment's file, in bytes.
     pub bytes: u64,
-    /// Checksum of its tail, which covers all other sums in the file; 16 hexadecimal digits.
+    /// Checksum of the segment's tail, which covers all other sums in the file; 16 hexadecimal
+    /// digits.
     pub checksum: String,
-    /// Index of its origin among the manifest's; `None` if this store made it.
+    /// Index of the segment's origin among the manifest's; `None` if this store made the segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<u32>,
     /// Number of the segment at its origin.

@@ -28,7 +28,7 @@ use crate::stats::Counters;
 pub(crate) struct Footer {
     /// Keys of all rows, in order.
     pub(crate) keys: Vec<Key>,
-    /// Only in version 2.
+    /// Runs of rows of one birth; empty except in version 2.
     runs: Vec<Run>,
     pub(crate) deletions: Vec<Deletion>,
 }
@@ -49,7 +49,7 @@ impl Footer {
     }
 }
 
-/// The part of a footer that counts; all that was read had its checksums.
+/// The part of a footer that counts; every part that was read had its checksum.
 #[derive(Clone, Debug)]
 pub(crate) struct Counting {
     /// Numbers and keys of the rows whose key shards count, in order.
@@ -243,7 +243,7 @@ fn rows_of(by_shard: &[u8], key_shards: &[u8]) -> impl Iterator<Item = (u32, Key
     })
 }
 
-/// Which blocks of keys, grouped by key shard, have keys of the `wanted` shards.
+/// Whether each block of keys, grouped by key shard, has keys of the `wanted` shards.
 fn blocks_of(key_shards: &[u8], wanted: &KeyShardSet) -> Vec<bool> {
     let first = first_of_shards(key_shards);
     let mut blocks = vec![false; key_shards.len().div_ceil(KEYS_PER_SUM)];

@@ -33,12 +33,12 @@ const TAIL_SUM_AT: usize = TAIL_BYTES - 16;
 /// Number of parts into which a segment's rows are divided by last use.
 pub(crate) const USED_PARTS: usize = 16;
 
-/// Why bytes are not the expected header or tail.
+/// Reason why bytes are not the expected header or tail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// They are of another version of the format.
+    /// The bytes are of another version of the format.
     Version(u64),
-    /// They are damaged.
+    /// The bytes are damaged.
     Damage(String),
 }
 
@@ -136,9 +136,9 @@ pub(crate) fn is_whole(page: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) counts: Counts,
-    /// Births of its rows; not in version 2.
+    /// Births of the segment's rows; not in version 2.
     pub(crate) births: Births,
-    /// The most merges that any of its rows went through.
+    /// The most merges that any of the segment's rows went through.
     pub(crate) generation: u32,
     pub(crate) footer_sum: u64,
     pub(crate) pages_sum: u64,

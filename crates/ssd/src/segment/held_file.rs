@@ -14,7 +14,7 @@ struct Held {
     _descriptor: Descriptor,
 }
 
-/// Keeps a file open from now on; `None` if too many files are open.
+/// Returns `file`, held open until the result is dropped; `None` if too many files are open.
 pub(crate) fn hold(file: Arc<dyn File>) -> Result<Option<Arc<dyn File>>> {
     if !file.has_descriptor() {
         // A file without a descriptor is never closed.

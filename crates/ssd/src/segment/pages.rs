@@ -48,7 +48,7 @@ pub(crate) struct PageBuffer {
 pub(crate) struct TakenPages {
     pub(crate) first_page: PageNumber,
     pub(crate) buffer: Arc<Buffer>,
-    /// Number of bytes in it that are pages.
+    /// Number of bytes of `buffer` that are pages.
     pub(crate) bytes: usize,
 }
 

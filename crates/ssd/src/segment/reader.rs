@@ -22,7 +22,7 @@ use crate::{Error, Result};
 pub(crate) struct SegmentFile {
     pub(crate) number: SegmentNumber,
     pub(crate) directory: usize,
-    /// Whether it uses the system's page cache.
+    /// Whether the file uses the system's page cache.
     pub(crate) cached: bool,
     pub(crate) file: Arc<dyn File>,
     pub(crate) layout: Layout,
@@ -36,7 +36,7 @@ pub(crate) struct SegmentFile {
 pub(crate) struct PageRead<'a> {
     pub(crate) number: PageNumber,
     pub(crate) bytes: &'a [u8],
-    /// Whether it is intact and in its place.
+    /// Whether the page is intact and in its place.
     pub(crate) whole: bool,
 }
 

@@ -9,7 +9,7 @@ pub struct IndexFill {
     pub rows: u64,
     /// Bytes of the index.
     pub bytes: u64,
-    /// The bound on its bytes.
+    /// The bound on `bytes`.
     pub bytes_max: u64,
 }
 

@@ -21,13 +21,13 @@ pub(crate) struct Actor {
     pub(crate) history: History,
     /// Complete snapshots, and the history of each.
     pub(crate) snapshots: Vec<(PathBuf, History)>,
-    /// Whether it never continues from a snapshot elsewhere.
+    /// Whether the actor never continues from a snapshot elsewhere.
     pub(crate) stays: bool,
     /// Number of merges of a single segment.
     pub(crate) merged_alone: u64,
-    /// Number of expired rows that those merges dropped.
+    /// Number of expired rows that these merges dropped.
     pub(crate) expired_alone: u64,
-    /// Number of snapshots that it continued from.
+    /// Number of snapshots that the actor continued from.
     pub(crate) restored: u64,
     options: StoreOptions,
     dice: Stream,
@@ -53,7 +53,7 @@ impl Actor {
     }
 
     /// Continues from a snapshot that was taken while the store of `history` was changed: the
-    /// snapshot has a prefix of it.
+    /// snapshot has a prefix of `history`.
     pub(crate) fn restored(mut self, from: &Path, history: History, step: u32) -> Result<Self> {
         let store = Store::restore_over(
             self.disks.clone(),
@@ -246,7 +246,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Drops what was not committed. The store must open exactly if checking it finds no damage.
+    /// Drops uncommitted changes. The store must open exactly if checking it finds no damage.
     pub(crate) fn reopen(&mut self) -> Result<()> {
         self.store = None;
         let checked = check(&self.disks);
@@ -256,7 +256,7 @@ impl Actor {
             (Ok(checked), Err(Error::Damaged { .. } | Error::Lost { .. })) => {
                 assert_ne!(checked.damages, []);
             }
-            // The disk failed one of the two.
+            // The disk failed either the check or the opening.
             (Ok(_), Err(_)) | (Err(Error::Disk(_)), _) => {}
             (Err(error), outcome) => panic!("checked: {error}; opened: {outcome:?}"),
         }

@@ -142,7 +142,7 @@ fn a_damaged_page_is_an_error_that_says_where_and_what_was_wanted() {
 #[test]
 fn a_merge_stops_at_a_damaged_page_and_changes_nothing() {
     let (disk, store) = committed();
-    // 24 of the first segment's 36 rows go stale; those of its page 2 are live.
+    // 24 of the first segment's 36 rows go stale; the rows of its page 2 are live.
     let stale = (0..12).chain(24..36);
     let rows: Vec<(u64, u64)> = stale.map(|key| (key, 100 + key)).collect();
     put(&store, &rows).unwrap();

@@ -196,7 +196,7 @@ fn hunt(end: End, order: &[u64]) {
     }
     let mut merged = 0;
     for segment in order {
-        // Makes enough of it stale for it to be merged next.
+        // Makes enough of the segment stale for it to be merged next.
         let rows: Vec<(u64, u32)> = filler(*segment).skip(5).map(|key| (key, 100)).collect();
         history.put(&store, &rows).unwrap();
         merged += compact_all(&store);

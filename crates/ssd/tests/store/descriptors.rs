@@ -13,7 +13,7 @@ use crate::common::{new_store, options, put};
 use crate::harness::{Told, bytes_of, in_threads, scanned, shared};
 use crate::refusal::refusing;
 
-/// What a reader may do with a store.
+/// Operations of a reader on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Open,
@@ -21,7 +21,7 @@ enum Task {
     Check,
     Restore,
     Repair,
-    /// Without the manifest.
+    /// Repair without the manifest.
     RepairAll,
 }
 
@@ -115,7 +115,7 @@ fn perform(
             (format!("{} pages, {:?}", checked.pages, checked.damages), end())
         }
         Task::Restore => {
-            // It exists already after a failed attempt.
+            // The directory exists already after a failed attempt.
             let _ = memory.create_directory(&below("to"));
             let to = disk.directory(&below("to"))?;
             let store = match Store::restore(
@@ -124,7 +124,7 @@ fn perform(
                 Verify::Everything,
                 options(),
             ) {
-                // It was made before opening it failed.
+                // The store was made before opening it failed.
                 Err(Error::Exists { .. }) => Store::open(to, options())?,
                 restored => restored?,
             };

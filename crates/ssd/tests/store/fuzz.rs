@@ -20,12 +20,12 @@ const BLOCK: usize = 4096;
 /// Rows of the fixture, and some that it does not have.
 const NUMBERS: u64 = 130;
 
-/// Which checksums the files have.
+/// Checksums of the files after a change.
 #[derive(Clone, Copy, PartialEq)]
 enum Sums {
-    /// The original ones, which do not fit the changes.
+    /// The original checksums, which do not fit the changes.
     Kept,
-    /// Ones that fit the changes.
+    /// Checksums that fit the changes.
     Fitted,
 }
 

@@ -59,7 +59,7 @@ impl History {
         Ok(())
     }
 
-    /// Deletes keys, and learns from the store which of them it had.
+    /// Deletes keys, and learns from the store which of these it had.
     pub(crate) fn delete(&mut self, store: &Store, keys: &[u64]) -> Result<()> {
         let mut rows = self.rows();
         for key in keys {

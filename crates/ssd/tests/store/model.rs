@@ -91,7 +91,7 @@ impl Model {
         assert_eq!(assert_whole(&self.disk).segments, manifest.segments.len() as u64);
     }
 
-    /// Continues from the part of the log that is there.
+    /// Continues from the part of the log that the store has.
     fn cut_log(&mut self) {
         let rows = self.store.next_seq();
         assert!(rows >= self.promised && rows <= self.log.len() as u64);

@@ -17,7 +17,7 @@ fn opened(disk: &Arc<dyn Disk>, options: &StoreOptions, threads: usize) -> Resul
     View::open(Arc::clone(disk), options)
 }
 
-/// What distinguishes opened stores: rows in file order, and counts.
+/// Properties that distinguish opened stores: rows in file order, and counts.
 fn seen(store: &Store) -> (Vec<(u64, u32)>, Stats) {
     let mut stats = store.stats();
     (stats.index_rewrite_ms_longest, stats.index_bytes_peak) = (0.0, 0);

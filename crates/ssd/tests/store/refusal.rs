@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
                 Ok(store) => self.store = Some(store),
                 Err(error) => {
                     self.failures += 1;
-                    // It may have been made before the failure.
+                    // The store may have been made before the failure.
                     if matches!(error, Error::Exists { .. }) {
                         self.store = Store::open(Arc::new(self.disk.clone()), options()).ok();
                     }
@@ -285,7 +285,7 @@ fn what_a_compactor_meets_loses_nothing() {
             // Puts must not wait for space that cannot be reclaimed.
             let outcome = (0..60).try_for_each(|_| history.put(&store, &rows()));
             if operation == Operation::Read {
-                // Merges skip its segment.
+                // Merges skip the unreadable segment.
                 outcome.unwrap();
                 assert!(store.stats().segments_left_alone > 0 || after > 3);
             } else {

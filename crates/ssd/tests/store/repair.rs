@@ -261,7 +261,7 @@ fn a_store_is_never_repaired_over_another() {
     let onto_itself = repair(&[shared(&disk)], shared(&disk), |_, _| options());
     assert!(matches!(onto_itself, Err(Error::Exists { .. })));
     drop(store);
-    // Without its manifest, the directory still has what is to be salvaged.
+    // Without its manifest, the directory still has the rows to salvage.
     let bare = copy_of(&disk);
     bare.remove(MANIFEST_NAME).unwrap();
     let names = bare.list().unwrap();

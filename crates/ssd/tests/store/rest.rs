@@ -41,7 +41,7 @@ fn options(dice: &mut Stream) -> StoreOptions {
     }
 }
 
-/// What was done to a store.
+/// Counts of what was done to a store.
 #[derive(Default)]
 struct Given {
     rows: BTreeMap<u64, (u64, u32)>,

@@ -88,7 +88,7 @@ fn a_key_of_another_store_is_refused() {
     let (message, shard) = (error.to_string(), key_shard(Key(key)));
     let has = format!("has key shards 0-127 of its table, but key {key:016x} is in key shard");
     assert!(message.contains(&has) && message.contains(&format!(" {shard}: ")), "{message}");
-    // Nothing of it was put, and no row is lost.
+    // No row of the call was put, and no row is lost.
     assert_eq!(store.delete_many(&[Key(key)]).unwrap(), 0);
     assert_eq!((store.next_seq(), get(&store, &[key]).unwrap()), (before, vec![None]));
     put(&store, &[(own, 902)]).unwrap();
@@ -235,7 +235,7 @@ fn a_failed_restore_can_be_done_again() {
         drop(made.map(|store| right(&store)));
         match half(&world, "/half", 1) {
             Ok(store) => right(&store),
-            // It failed after the last step.
+            // The first attempt failed after its last step.
             Err(Error::Exists { .. }) => {
                 let disk = world.directory(Path::new("/half")).unwrap();
                 right(&Store::open(disk, options()).unwrap());

@@ -45,7 +45,7 @@ fn run(disks: &[Arc<dyn Disk>], executor: &Executor, compaction: Compaction, see
         let _told = Told(format!("store {number}"));
         history.assert_held(&store);
         history.commit(&store).unwrap();
-        // Its directory is free immediately.
+        // The store's directory is free immediately.
         drop(store);
         let disk = &disks[number];
         history.resume(&Store::open(Arc::clone(disk), options.clone()).unwrap(), disk);

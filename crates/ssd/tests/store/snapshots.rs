@@ -107,7 +107,7 @@ fn a_copy_that_fails_leaves_the_store_as_it_was() {
             Failure { operation: Some(operation), after: 3, kind, lasting: Lasting::Once };
         disk.inflict(Faults { no_links: true, failure: Some(failure), ..Faults::default() });
         let outcome = store.snapshot(&path);
-        // Its segments are open already.
+        // The store's segments are open already.
         assert_eq!(outcome.is_ok(), operation == Operation::Open, "{operation:?}");
         let there = memory.directory(&path).unwrap();
         if outcome.is_err() {

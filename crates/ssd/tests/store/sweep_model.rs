@@ -41,7 +41,7 @@ struct Model {
     store: Option<Store>,
     history: History,
     snapshots: Vec<(PathBuf, History)>,
-    /// Links to files with a changed byte, and its offset.
+    /// Links to files with a changed byte, each with the byte's offset.
     wounds: Vec<(String, usize)>,
     wounds_made: u32,
     dice: Stream,
@@ -82,7 +82,7 @@ impl Model {
         self.store.as_ref().unwrap()
     }
 
-    /// Does something that the disk may refuse; the history drops what was not done.
+    /// Does something that the disk may refuse; the history drops the part that was not done.
     fn attempt(&mut self, attempt: &mut dyn FnMut(&mut History, &Store) -> Result<()>) -> bool {
         let store = self.store.as_ref().unwrap();
         let outcome = attempt(&mut self.history, store);
@@ -174,7 +174,7 @@ impl Model {
         self.attempt(&mut |history, store| history.commit(store).map(drop))
     }
 
-    /// Changes a byte of a page or footer that a commit names, until `mend`.
+    /// Changes a byte of a page or footer that a commit names, until `mend` restores it.
     fn wound(&mut self) {
         self.disk.inflict(Faults::default());
         let named = manifest(&self.home).segments;
@@ -251,7 +251,7 @@ impl Model {
         self.done.restored += 1;
     }
 
-    /// Drops what was not committed.
+    /// Drops uncommitted changes, and reopens the store.
     fn reopen(&mut self) {
         self.mend();
         self.count();

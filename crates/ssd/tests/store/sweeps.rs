@@ -180,7 +180,7 @@ fn what_is_put_after_an_expiry_outlives_a_merge_with_older_rows() {
     history.expire(&store, 60).unwrap();
     assert!(store.compact().unwrap() > 0);
     assert_eq!((store.stats().rows_expired, store.stats().deletions), (6, 6));
-    // They are put again, and get into a segment with rows older than those deletions.
+    // The keys are put again, and get into a segment with rows older than those deletions.
     put(&mut history, &mut (0..6).chain(300..330), 1000);
     put(&mut history, &mut (100..118).chain(300..318), 1000);
     let moved = store.stats().rows_moved;

@@ -21,7 +21,7 @@ use crate::common::{get, options, payload, put};
 use crate::harness::{Told, in_threads, scanned, shared};
 use crate::history::History;
 
-/// What distinguishes views: rows in file order, and counts.
+/// Properties that distinguish views: rows in file order, and counts.
 fn seen(view: &View) -> impl PartialEq + use<> {
     let stats = view.stats();
     let counts = [stats.rows_live, stats.rows_stale, stats.segments, stats.deletions];
@@ -49,7 +49,7 @@ fn a_view_of_a_stores_own_directory_follows_its_commits() {
         last.resume(&view, &home);
         for step in 0..250 {
             actor.run(1).unwrap();
-            // It may be far behind: its files are gone from the directory.
+            // The view may be far behind: its files are gone from the directory.
             last.assert_held(&view);
             if step % (1 + seed % 7) == 0 {
                 let refreshed = view.refresh().unwrap();
@@ -330,7 +330,7 @@ fn a_view_goes_on_to_a_fork_and_to_another_store() {
         rows += more;
     }
     assert_eq!(rows, 4000);
-    // Its reports are of its current directory.
+    // The view reports its current directory.
     assert_eq!(view.stats().directories[0].path, "/restored");
     let refused = view.commit().unwrap_err().to_string();
     assert!(refused.contains("/restored") && refused.contains("`Store::open`"), "{refused}");

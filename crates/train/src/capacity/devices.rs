@@ -19,7 +19,8 @@ const PART: (u64, u64) = (9, 10);
 
 /// Host bytes of the order check for a slot: a range of bytes, its last write and the reads since.
 const CHECK_BYTES_OF_SLOT: u64 = 320;
-/// Its host bytes for a device regardless of slots, with clocks, queues and stacks of streams.
+/// Host bytes of the order check for a device, regardless of slots: clocks, queues and stacks of
+/// streams.
 const CHECK_BYTES: u64 = 4 << 20;
 
 /// A run's use of its devices.

@@ -18,8 +18,8 @@ use crate::{Error, Result};
 
 /// Rows that the index has room for, per slot in memory.
 const ROWS_ON_DISK: u64 = 8;
-/// The least such rows if the size of rows in memory is set: a checkpoint writes all of them to
-/// disk.
+/// Least value of [`ROWS_ON_DISK`] if the size of rows in memory is set: a checkpoint writes all of
+/// them to disk.
 const ROWS_ON_DISK_MIN: u64 = 2;
 /// Harvested rows, and a segment, each take this fraction of the bytes of rows in memory.
 const PART: u64 = 16;
@@ -88,7 +88,7 @@ fn options(wanted: &Wanted<'_>, bytes: u64, before: &[u64]) -> Result<TierOption
 /// Least bytes of the searched tier.
 fn least(wanted: &Wanted<'_>, room: u64, before: &[u64]) -> Result<u64> {
     let TierConfig { dram, index, .. } = wanted.plan.tiers;
-    // Enough to make a plan with.
+    // Enough bytes to make a plan with.
     let whole = room.saturating_add(of_tables(wanted)).saturating_add(DRAM_MIN);
     let dram = dram.map_or(whole, |dram| dram.0);
     let index_whole = index.unwrap_or(ByteCount(INDEX_WHOLE));

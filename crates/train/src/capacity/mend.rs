@@ -17,7 +17,7 @@ pub(super) fn of(bound: &str, wanted: &Wanted<'_>) -> Option<&'static str> {
     Some(match bound {
         TierPlan::ROWS_IN_MEMORY if shared && tiers.dram.is_none() => mini_batch?,
         TierPlan::ROWS_IN_MEMORY => "tiers.dram",
-        // Its size follows from the checkpoint's rows.
+        // The size of the index follows from the checkpoint's rows.
         "store index" if scores => return None,
         "store index" if shared && tiers.index.is_none() => match (wanted.from, tiers.dram) {
             (Some(_), _) => return None,

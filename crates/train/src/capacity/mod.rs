@@ -27,13 +27,13 @@ use crate::{Error, Result};
 
 /// Name of the bound on code, stacks, and the allocator's own memory.
 const ALLOWANCE: &str = "code and allocator";
-/// Its bytes.
+/// Bytes of code, stacks, and the allocator's own memory.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
 /// Stages of the pipeline, without those that parse.
 const OTHER_STAGES: u64 = 6;
 /// Name of the bound on a learner, if ranks are out of step.
 const LEARNING: &str = "learning";
-/// Rows of a staging buffer take about this many bytes.
+/// Approximate bytes of a staging buffer's rows.
 const STAGING_BUFFER_BYTES: usize = 2 << 20;
 
 /// Bytes of a block of lines; no line and no block of a packed file may be longer.
@@ -102,7 +102,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) rows: Option<u64>,
     /// Blocks of the cache that is made of the data, and its bytes.
     pub(crate) cache: Option<(u64, u64)>,
-    /// Number of ranks on this machine.
+    /// Ranks of the run on this machine.
     pub(crate) ranks: RanksHere,
 }
 
@@ -183,7 +183,7 @@ impl Capacity {
         Ok(capacity)
     }
 
-    /// Refuses what exceeds this machine, or this process's limits.
+    /// Refuses a plan that exceeds this machine, or this process's limits.
     ///
     /// # Errors
     /// Names what is lacking, the largest part, and the fix.
@@ -191,7 +191,7 @@ impl Capacity {
         self.lacks.as_ref().map_or(Ok(()), |why| Err(Error::Config(why.clone())))
     }
 
-    /// What this machine or process lacks for the run, if anything.
+    /// Describes what this machine or process lacks for the run; `None` if nothing.
     fn lack(&self, wanted: &Wanted<'_>) -> Option<String> {
         let why = process_limits::lacks(&self.wants(wanted))?;
         Some(match self.memory {
@@ -214,7 +214,7 @@ impl Capacity {
         format!("; the largest part is '{name}' with {bytes} ({why}); lower {mend}")
     }
 
-    /// What this process needs, and how many processes of the run are on this machine.
+    /// Needs of this process, and the number of processes of the run on this machine.
     fn wants(&self, wanted: &Wanted<'_>) -> Wants {
         let bounds = self.budget.bounds().iter();
         let mapped = bounds.filter(|bound| bound.name == TierPlan::ROWS_IN_MEMORY);

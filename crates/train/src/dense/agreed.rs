@@ -69,7 +69,7 @@ impl AgreedOptimizer {
 }
 
 impl Optimizer<f32> for AgreedOptimizer {
-    /// Uses the optimizer's own rate times that of the share, in every round.
+    /// Uses the optimizer's own rate times the rate of `share`, in every round.
     fn apply(&mut self, parameters: &mut [f32], gradient: &[f32], share: Share, _rounds: f64) {
         let State { optimizer, state, scaled } = &mut *self.state();
         let lanes = scaled.iter_mut().zip(gradient);

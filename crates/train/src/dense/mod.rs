@@ -44,12 +44,12 @@ pub(crate) const LANES: usize = 16 << 10;
 
 /// Computes the dense part: a pass over a mini-batch, and the step that follows.
 ///
-/// It knows neither rows nor other ranks: it receives both as numbers.
+/// An executor knows neither rows nor other ranks: it receives both as numbers.
 pub(crate) trait DenseExecutor: Send + Sync {
     /// Number of parameters.
     fn parameter_count(&self) -> usize;
 
-    /// Limits it to the blocks of one of `ranks` ranks from now on.
+    /// Limits all later passes to the blocks of one of `ranks` ranks.
     fn share(&mut self, ranks: usize);
 
     /// Starts a pass over the blocks of `work` if it can run asynchronously, without waiting for
@@ -105,7 +105,7 @@ pub(crate) trait DenseExecutor: Send + Sync {
     fn is_finite(&self) -> Result<bool>;
 }
 
-/// What the host computes with.
+/// Resources that the host computes with.
 #[derive(Clone, Copy)]
 pub(crate) struct Processor<'a> {
     pub(crate) pool: &'a ThreadPool,
@@ -129,9 +129,9 @@ pub(crate) struct Work<'a> {
 /// Outputs of a pass.
 pub(crate) struct Outputs<'a> {
     pub(crate) logits: &'a mut [f32], // (examples, labels)
-    /// Gradient of the sums of first-order weights, if it trains. // (examples)
+    /// Gradient of the sums of first-order weights, if the pass trains. // (examples)
     pub(crate) d_first_order: &'a mut [f32],
-    /// Gradient of the pooled embeddings, if it trains. // (examples, embedding columns)
+    /// Gradient of the pooled embeddings, if the pass trains. // (examples, embedding columns)
     pub(crate) d_x: &'a mut [f32],
 }
 

@@ -18,8 +18,8 @@ const TRAINING_KERNELS: [&str; 3] = ["backward", "rows", "dense"];
 /// The kernel that every rank partly repeats: each updates the whole dense part, but sums gradients
 /// only over its own blocks.
 const REPEATED_KERNEL: &str = "dense";
-/// Its repeated part: measured with 2 and 4 ranks relative to one, with mini-batches of 4096 and of
-/// 1024 (deepfm, 2026-11-24).
+/// Part of [`REPEATED_KERNEL`] that every rank repeats: measured with 2 and 4 ranks relative to
+/// one, with mini-batches of 4096 and of 1024 (deepfm, 2026-11-24).
 const REPEATED_OF_IT: f64 = 0.45;
 
 /// Whether each of several ranks does the work of stage `name` for all examples: every rank reads

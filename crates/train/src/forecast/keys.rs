@@ -1,4 +1,5 @@
-//! Counts the distinct keys of a rank's part of a mini-batch, in the first ones of the data.
+//! Counts the distinct keys of a rank's part of a mini-batch, in the first mini-batches of the
+//! data.
 
 use stepwell_data::{Chunk, Reader, Sources};
 use stepwell_engine::{Blocks, Grouper, Request};

@@ -41,11 +41,11 @@ pub struct Forecast {
     pub keys: f64,
     /// Bytes that a rank sends to all others, per example of all ranks, by kind.
     pub sent: Sent,
-    /// Their sum: what a link carries each way.
+    /// Sum of `sent`: bytes that a link carries each way, per example.
     pub bytes_per_example: f64,
-    /// What all ranks put into messages, per example.
+    /// Contents of all ranks' messages, per example.
     pub exchanged: Exchanged,
-    /// Processor time of these exchanges, from one measurement.
+    /// Processor time per unit of `exchanged`, from one measurement.
     pub per_exchange: PerExchange,
     /// Speed that the network alone would allow, if one is named.
     pub network: Option<Predicted>,

@@ -29,7 +29,7 @@ pub struct Predicted {
 /// A part, and its time for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Takes {
-    /// Its name.
+    /// Name of the part.
     pub name: &'static str,
     /// Seconds for an example of all ranks.
     pub seconds: f64,

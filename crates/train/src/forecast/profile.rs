@@ -18,7 +18,7 @@ const EXAMPLES_MAX: u64 = 1 << 50;
 const SECONDS_MAX: f64 = 1e9;
 /// Stages that every run has.
 const STAGES: [&str; 7] = ["read", "parse", "batch", "plan", "pull", "train", "write"];
-/// Settings that determine the cost of a step: those with these prefixes,
+/// Prefixes of the settings that determine the cost of a step.
 const COSTLY: [&str; 8] = [
     "model.",
     "optim.",
@@ -29,7 +29,7 @@ const COSTLY: [&str; 8] = [
     "data.mini_batch",
     "threads",
 ];
-/// except those with these suffixes.
+/// Suffixes of settings that may differ despite such a prefix.
 const FREE: [&str; 4] = [".lr", ".init_range", ".place", ".dram"];
 
 /// The fields read from a report.
@@ -161,7 +161,7 @@ impl Profile {
         self.eval_by_epoch.iter().map(|of| of.examples).sum()
     }
 
-    /// This number without the last evaluation, which follows all training.
+    /// Number of examples scored in evaluations, without the last one, which follows all training.
     pub(super) fn evaluated_before_last(&self) -> u64 {
         self.evaluated() - self.eval_by_epoch.last().map_or(0, |of| of.examples)
     }
@@ -201,7 +201,7 @@ mod tests {
         })
     }
 
-    /// The result of reading `report` in a plan of `lr`.
+    /// Error of reading `report` in a plan of `lr`; empty if it was read.
     fn said(report: &Value) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), report.to_string()).unwrap();

@@ -15,7 +15,7 @@ const SEEN: f64 = 8.0;
 /// Bytes of a logit and a label, sent to rank 0.
 const SCORED: f64 = 4.125;
 
-/// What determines a step's bytes, for ranks with equal parts of a mini-batch.
+/// Quantities that determine a step's bytes, for ranks with equal parts of a mini-batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// Number of ranks.
@@ -80,8 +80,8 @@ impl Sent {
     }
 }
 
-/// What all ranks together put into messages for an example, including those to themselves: it
-/// determines the processor cost of exchanges.
+/// Contents of all ranks' messages for an example, including messages of ranks to themselves. They
+/// determine the processor cost of exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Exchanged {
     /// Keys in requests.
@@ -128,7 +128,7 @@ impl Step {
         self.tables.iter().map(|table| table.keys).sum()
     }
 
-    /// What all ranks put into messages for an example; nothing with a single rank.
+    /// Contents of all ranks' messages for an example; zero with a single rank.
     pub fn exchanged(&self) -> Exchanged {
         if self.ranks < 2 {
             return Exchanged::default();

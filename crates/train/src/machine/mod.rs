@@ -47,7 +47,7 @@ pub struct Machine {
     pub places: Arc<dyn Places>,
     /// Accelerators, a tier above its memory.
     pub devices: Arc<dyn Devices>,
-    /// Which thread merges segments: one of the stores, or the writing one.
+    /// Thread that merges segments: one of the stores' own, or the writing one.
     pub compaction: Compaction,
     /// Seed by which stores scatter keys in memory; `None` for a new one in each process.
     pub index_seed: Option<u64>,
@@ -72,13 +72,13 @@ pub struct Ranks {
     pub fabric: Fabric,
     /// Asks all ranks to end after the same step, requested on any rank.
     pub stop: StopRequest,
-    /// For ranks that are processes, which may differ in build, machine and data: how many are on
-    /// this machine, including this one, as far as known.
+    /// Number of ranks on this machine, including this one, as far as known, if ranks are
+    /// processes, which may differ in build, machine and data.
     pub processes: Option<usize>,
 }
 
 impl Machine {
-    /// The rank that runs on it.
+    /// Rank that runs on this machine.
     pub(crate) fn place(&self) -> RankOf {
         self.ranks.as_ref().map_or(RankOf::ALONE, |ranks| ranks.fabric.place())
     }
@@ -115,7 +115,7 @@ pub struct DiskRoom {
     pub file_system: u64,
 }
 
-/// Storage for what outlasts memory.
+/// Storage for state that outlasts memory: rows and checkpoints.
 pub trait Places: Send + Sync {
     /// Takes the place of the run's checkpoints; `None` if `storage` names none.
     ///
@@ -176,7 +176,7 @@ pub trait Checkpoints {
     fn newest(&mut self, placement: Placement, note: &dyn Fn(String))
     -> Result<Option<Checkpoint>>;
 
-    /// Returns the step of the newest checkpoint there, if known.
+    /// Returns the step of the newest checkpoint in this place, if known.
     ///
     /// # Errors
     /// If the place cannot be read.
@@ -209,7 +209,7 @@ pub trait RowPlaces {
     /// Keeps the rows in place after this is dropped, for inspection.
     fn keep(&mut self) {}
 
-    /// Stores there that were set aside.
+    /// Returns the stores in this place that were set aside.
     fn aside(&self) -> Vec<SetAside> {
         Vec::new()
     }

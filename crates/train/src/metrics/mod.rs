@@ -55,7 +55,7 @@ pub struct Metrics {
 pub struct LabelMetrics {
     /// Name of the label's column.
     pub label: String,
-    /// Its figures.
+    /// Figures of the label.
     #[serde(flatten)]
     pub metrics: Metrics,
 }
@@ -123,7 +123,7 @@ impl Meter {
         Self { shown: |probability| probability, ..Self::new(&Arc::from([label]), false, exact) }
     }
 
-    /// The most bytes that it takes for `examples` examples with these labels.
+    /// The most bytes of a meter for `examples` examples with these labels.
     pub(crate) fn bytes_max(labels: &[Label], lanes: Labels, examples: u64) -> u64 {
         let of = |label: &Label| Ranking::bytes_max(label.loss, lanes.weighted, examples);
         labels.iter().map(of).sum()
@@ -160,7 +160,8 @@ impl Meter {
         }
     }
 
-    /// Adds a mini-batch of which only the sums are known here: there will be no AUC.
+    /// Adds a mini-batch by its sums alone, because its scores are not known here; the figures then
+    /// have no AUC.
     pub fn add_sums(&mut self, examples: u64, sums: LossSums) {
         self.examples += examples;
         self.sums.add(sums);
@@ -175,7 +176,7 @@ impl Meter {
             sums.loss -= label * libm::log(p) + (1.0 - label) * libm::log1p(-p);
             sums.prediction += p;
         }
-        // They rank like logits.
+        // Probabilities rank like logits.
         self.add(Scored { logits: probabilities, labels, weights: &[] }, sums);
     }
 
@@ -189,7 +190,7 @@ impl Meter {
         (self.sums.weight > 0.0).then(|| self.sums.loss / self.sums.weight)
     }
 
-    /// Whether that is the log loss of one label.
+    /// Whether [`Meter::loss`] is the log loss of one label.
     pub fn is_log_loss(&self) -> bool {
         matches!(&*self.labels, [Label { loss: Loss::LogLoss, .. }])
     }

@@ -1,6 +1,7 @@
 //! The AUC of a label, if it has one, of examples with equal or different weights.
 //!
-//! Scores are ranked as they are shown: logits with the same probability are ties.
+//! Scores are ranked in the form in which users see them: logits with the same probability are
+//! ties.
 
 use stepwell_nn::{Auc, AucValue, Loss, WeightedAuc};
 
@@ -23,7 +24,7 @@ impl Ranking {
         }
     }
 
-    /// The most bytes it takes for `examples` scores.
+    /// The most bytes of a ranking of `examples` scores.
     pub(super) fn bytes_max(loss: Loss, weighted: bool, examples: u64) -> u64 {
         match (loss, weighted) {
             (Loss::SquaredError, _) => 0,
@@ -55,7 +56,7 @@ impl Ranking {
         }
     }
 
-    /// The AUC of scores as they are `shown`.
+    /// Returns the AUC of the scores as `shown` writes them.
     pub(super) fn take(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
         match self {
             Self::None => None,

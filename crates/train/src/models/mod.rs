@@ -43,7 +43,7 @@ pub(crate) struct Model {
     graph: Graph<f32>,
     features: Features,
     tables: Vec<TableSpec>,
-    /// Which tables share slab and store.
+    /// Tables grouped by the slab and store that they share.
     groups: Vec<GroupTables>,
     /// Whether only the most used rows go to devices, by table.
     by_use: Vec<bool>,
@@ -139,7 +139,7 @@ impl Model {
         &self.tables
     }
 
-    /// Which tables share slab and store.
+    /// Tables grouped by the slab and store that they share.
     pub(crate) fn groups(&self) -> &[GroupTables] {
         &self.groups
     }
@@ -171,7 +171,7 @@ impl Model {
         &self.columns
     }
 
-    /// What each embedding lane of the graph's input belongs to, by field.
+    /// Label of each embedding lane of the graph's input, by field.
     pub(crate) fn field_lanes(&self) -> Vec<Vec<String>> {
         let dims: Vec<usize> = self.tables.iter().map(|table| table.dim).collect();
         self.features.field_lanes(&dims)

@@ -1,5 +1,5 @@
 //! Stage `ask`, with several ranks: each rank asks the owners of the rows that its part of a
-//! mini-batch needs, and from then on holds what all ranks ask of it.
+//! mini-batch needs, and receives the requests of all ranks for its own rows.
 //!
 //! Keys travel as far ahead as the planner knows them, so a rank only waits for another one that is
 //! slower to read its data.
@@ -7,8 +7,8 @@
 //! Once a batch is complete, the stage also decides which rows are lent for it ([`Lending`]).
 //!
 //! When a checkpoint is due by the clock, rank 0 adds that to its requests: all ranks learn it at
-//! the same place. A rank whose part of a mini-batch is malformed sends that in place of a request:
-//! all end before this mini-batch, as one rank would.
+//! the same place. A rank whose part of a mini-batch is malformed sends its error in place of a
+//! request: all end before this mini-batch, as one rank would.
 //!
 //! - **Bounds.** [`ASKS`] mini-batches wait for other ranks' requests, and one batch is being
 //!   completed.
@@ -49,9 +49,9 @@ pub(super) struct AskStage {
     whole: Vec<MiniBatch>,
     /// The item after the current batch.
     next: Option<Item>,
-    /// Why no rank continues after the current batch.
+    /// Failure that ends the run after the current batch, on all ranks.
     failed: Option<Failed>,
-    /// The failure that this rank reported of its data.
+    /// The failure that this rank reported, if its own data failed.
     own: Option<String>,
     outgoing: Option<Item>,
     /// Whether no more input is taken.
@@ -60,7 +60,7 @@ pub(super) struct AskStage {
     output: Sender<Item>,
 }
 
-/// Why the run ends here, and whether it saves what was trained before.
+/// Reason why the run ends here, and whether it saves what was trained before.
 struct Failed {
     why: String,
     keeps: bool,
@@ -200,7 +200,8 @@ impl AskStage {
         let is_first = self.asked.is_empty() && self.whole.is_empty();
         let keeps = is_first && self.timer.as_mut().is_some_and(Timer::is_due);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
-        // The own request stays here; what is asked of this rank replaces it.
+        // This rank's own request moves to `shared.parts`; `mini.parts` will have the requests of
+        // all ranks to this one.
         std::mem::swap(&mut mini.parts, parts);
         mini.parts.resize_with(parts.len(), Default::default);
         routes.resize_with(parts.len(), Default::default);

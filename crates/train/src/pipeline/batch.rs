@@ -35,14 +35,14 @@ pub(super) struct BatchStage {
     chunk: Option<(Box<Chunk>, usize)>,
     /// The mini-batch being filled.
     mini: Option<MiniBatch>,
-    /// Its number of examples, including those of other ranks.
+    /// Number of examples of `mini`, including those of other ranks.
     filled: usize,
     /// The file of the last chunk.
     file: u32,
     /// Progress in a shared pass.
     shared: Option<SharedPass>,
     shuffle: Shuffle,
-    /// What follows the window that is being cut.
+    /// Item or error after the window that is being cut.
     held: Option<Result<Parsed>>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
@@ -163,7 +163,7 @@ impl BatchStage {
         Ok(true)
     }
 
-    /// Stops cutting: what follows must not be trained.
+    /// Stops cutting: no later example may be trained.
     fn fail(&mut self, error: Error) {
         (self.chunk, self.mini, self.shared, self.recorder) = (None, None, None, None);
         self.over = true;

@@ -68,7 +68,7 @@ pub(crate) type Passes = stepwell_data::Passes<Purpose>;
 
 type Handoff<T> = Arc<Mutex<Option<T>>>;
 
-/// What the run counts, in addition to its measurements.
+/// Counters of a run, in addition to its measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Counts of the planner.
@@ -142,7 +142,7 @@ pub(crate) fn shuffle_bytes_max(room: usize, schema: Schema, ids: (&Features, u6
     Shuffle::bytes_max(room, schema, ids)
 }
 
-/// What remains when all stages have ended.
+/// Results of the stages, after all of them have ended.
 pub(crate) struct Outcome {
     pub(crate) steps: FinishedSteps,
     pub(crate) measured: Measured,
@@ -260,7 +260,7 @@ fn steps(
     }
 }
 
-/// Reports a cache's fate to an observer.
+/// Returns a callback that reports a cache's fate to `observer`.
 fn tells(observer: &Arc<dyn Observer>) -> OnFate {
     let observer = Arc::clone(observer);
     Box::new(move |fate| match fate {

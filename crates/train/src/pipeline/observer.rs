@@ -22,11 +22,11 @@ pub struct Snapshot {
     pub loss: Option<f64>,
     /// Whether `loss` is the log loss of one label.
     pub is_log_loss: bool,
-    /// Number of these examples.
+    /// Number of training examples that `loss` covers.
     pub epoch_examples: u64,
     /// Distinct keys of planned units that were in memory.
     pub hits: u64,
-    /// Distinct keys of planned units that were not.
+    /// Distinct keys of planned units that were not in memory.
     pub misses: u64,
     /// Share of the keys planned on devices whose rows were there; `None` without devices.
     pub on_devices: Option<f64>,
@@ -37,9 +37,9 @@ pub struct Snapshot {
     pub initialized: u64,
     /// Rows read from the store.
     pub refilled: u64,
-    /// Disk reads for these rows, each of one page or more.
+    /// Disk reads for `refilled`, each of one page or more.
     pub reads: u64,
-    /// Pages that these reads returned.
+    /// Pages that `reads` returned.
     pub pages_read: u64,
 }
 

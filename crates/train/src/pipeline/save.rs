@@ -6,9 +6,9 @@
 //!  end     rank 0 binds all parts and names it, and tells ─────────► every rank
 //! ```
 //!
-//! It begins when all ranks are idle after the same step. Rank 0 names the checkpoint only after
-//! all have reported their parts durable: it appears as a whole, or not at all. All ranks wait for
-//! the name: one that continued and failed would end rank 0 before it gives the name. The next step
+//! A checkpoint begins when all ranks are idle after the same step. Rank 0 names it only after all
+//! have reported their parts durable: it appears as a whole, or not at all. All ranks wait for the
+//! name: a rank that continued and failed would end rank 0 before it gives the name. The next step
 //! waits for rank 0 anyway.
 
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(crate) struct Saver {
     phase: Phase,
 }
 
-/// What a checkpoint in progress waits for.
+/// Phase of a checkpoint, with the message that it waits for.
 enum Phase {
     /// No checkpoint is in progress.
     Rest,
@@ -47,18 +47,18 @@ enum Phase {
     Begun(Broadcast, Option<PathBuf>),
     /// All parts are kept.
     Kept(Gather),
-    /// Rank 0 has named it.
+    /// Rank 0 has named the checkpoint.
     Named(Broadcast),
 }
 
 /// The outcome of writing a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// It waits for other ranks.
+    /// The checkpoint waits for other ranks.
     NotYet,
-    /// This rank named it.
+    /// This rank named the checkpoint.
     Here(PathBuf),
-    /// Rank 0 has named it.
+    /// Rank 0 has named the checkpoint.
     ByRankZero,
 }
 

@@ -10,9 +10,9 @@ use stepwell_data::{Chunk, Position, Share, Walk};
 /// A pass and its current chunks.
 pub(super) struct SharedPass {
     walk: Walk,
-    /// Whether any of a stream is needed here, by stream.
+    /// Whether any part of each stream is needed here.
     wants: Vec<bool>,
-    /// By stream: its chunk, and the next line in it.
+    /// Chunk of each stream, and the next line in the chunk.
     chunks: Vec<Option<(Box<Chunk>, usize)>>,
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Filled {
     Whole(usize),
     /// Waits for a chunk.
     Waits,
-    /// There is none: the pass is over.
+    /// No mini-batch is left: the pass is over.
     Over,
 }
 
@@ -62,7 +62,7 @@ impl SharedPass {
         Filled::Over
     }
 
-    /// Where reading continues behind the last complete mini-batch.
+    /// Position at which reading continues after the last complete mini-batch.
     pub(super) fn place(&self) -> Position {
         self.walk.share().place_after(self.walk.behind())
     }

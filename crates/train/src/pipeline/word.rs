@@ -2,17 +2,17 @@
 
 use stepwell_fabric::{Malformed, Message, Reader};
 
-/// What the sender has for a mini-batch.
+/// State of the sender's part of a mini-batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Its request follows.
+    /// The sender's request follows.
     Asks {
-        /// Whether a checkpoint comes before its batch.
+        /// Whether a checkpoint comes before the batch of this mini-batch.
         after_checkpoint: bool,
     },
-    /// Its part is malformed: no rank trains this mini-batch.
+    /// The sender's part is malformed: no rank trains this mini-batch.
     Fails {
-        /// Whether a checkpoint of the training before it is written.
+        /// Whether a checkpoint of the earlier training is written.
         keeps: bool,
         /// File and line, if a line is malformed.
         place: Option<(u32, u64)>,

@@ -11,7 +11,7 @@ use super::{Profile, Sum, rate};
 pub(crate) enum Direction {
     /// From rows to logits.
     Forward,
-    /// From gradients of logits to those of everything else.
+    /// From gradients of logits to all other gradients.
     Backward,
 }
 
@@ -20,9 +20,9 @@ pub(crate) enum Direction {
 pub struct LayerReport {
     /// Name of the layer.
     pub name: String,
-    /// Its forward passes, including those of evaluations.
+    /// Forward passes, including those of evaluations.
     pub forward: PassReport,
-    /// Its backward passes.
+    /// Backward passes.
     pub backward: PassReport,
 }
 

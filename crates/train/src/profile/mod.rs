@@ -57,7 +57,7 @@ impl Kernel {
 pub struct Bound {
     /// Name: `gemm`, `gather` or `memcpy`.
     pub name: &'static str,
-    /// What one thread could do: operations for `gemm`, bytes for the others.
+    /// Rate that one thread can reach: operations for `gemm`, bytes for the others.
     pub per_second: f64,
     /// Achieved part of the limit; 1 is all.
     pub achieved: f64,
@@ -70,9 +70,9 @@ pub struct KernelReport {
     pub name: String,
     /// Seconds of processor time, of all threads.
     pub seconds: f64,
-    /// Floating-point operations, if those are its main work.
+    /// Floating-point operations, if they are the kernel's main work.
     pub flops: u64,
-    /// Bytes of rows, or of parameters, that it reads and writes.
+    /// Bytes of rows, or of parameters, that the kernel reads and writes.
     pub bytes: u64,
     /// Operations per second and thread.
     pub flops_per_second: f64,

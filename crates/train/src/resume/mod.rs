@@ -1,4 +1,4 @@
-//! What a run writes into its checkpoints, besides rows and dense parameters, and reads back.
+//! State that a run writes into its checkpoints besides rows and dense parameters, and reads back.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub struct DataFile {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Fingerprint of its bytes, computed by [`stepwell_data::fingerprints`].
+    /// Fingerprint of the file's bytes, computed by [`stepwell_data::fingerprints`].
     pub content: String,
     /// Absolute path or URL; empty in checkpoints of earlier builds.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct DataFile {
     /// of earlier builds.
     #[serde(default)]
     pub ends: String,
-    /// Whether it has no record yet, so that none of it is trained.
+    /// Whether the file has no record yet, so that none of it is trained.
     #[serde(default)]
     pub empty: bool,
 }
@@ -84,20 +84,20 @@ pub struct RunState {
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// Its key.
+    /// Key of the setting.
     pub(crate) key: String,
-    /// Its value in the checkpoint.
+    /// Value in the checkpoint.
     pub(crate) was: String,
-    /// Its value in this run.
+    /// Value in this run.
     pub(crate) is: String,
 }
 
 /// The checkpoint that a warm start began with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Began {
-    /// Its step.
+    /// Step of the checkpoint.
     pub step: u64,
-    /// Its job.
+    /// Job of the checkpoint.
     pub job: String,
 }
 
@@ -190,8 +190,8 @@ impl RunState {
         })
     }
 
-    /// How the data that `config` names differs from what was trained on; `None` if it does not, or
-    /// if its files cannot be read, which the reader reports.
+    /// Describes how the data that `config` names differs from the trained data; `None` if it does
+    /// not, or if its files cannot be read, which the reader reports.
     pub fn other_data(&self, config: &Config) -> Option<String> {
         let paths = stepwell_data::resolve(&config.data.paths).ok()?;
         let layout = config.drafted().and_then(|drafted| drafted.layout()).ok()?;
@@ -227,7 +227,7 @@ impl RunState {
         }
     }
 
-    /// Settings that differ from `now`, in its order, then settings that are gone.
+    /// Settings that differ from `now`, in the order of `now`, then settings that are gone.
     pub(crate) fn differences(&self, now: &[(String, String)]) -> Vec<Difference> {
         let changed = now.iter().filter_map(|(key, is)| {
             let (_, was, _) = self.differs(&[(key.clone(), is.clone())])?;
@@ -316,7 +316,8 @@ pub(crate) fn job_of(
     format!("{:032x}", hash::digest128(named.to_string().as_bytes()))
 }
 
-/// Why `now` differs from `was`, the files that a run read, and what a resumed run does about it.
+/// Describes how `now` differs from `was`, the files that a run read, and what a resumed run does
+/// about it.
 fn changed(was: &[DataFile], now: &[DataFile]) -> Option<(String, &'static str)> {
     if was == now {
         return None;

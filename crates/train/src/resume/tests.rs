@@ -76,7 +76,7 @@ fn how_data_is_read_is_kept() {
     let mut other = quoted.clone();
     other.data.format = stepwell_data::Format::Csv;
     assert!(check(&of(&other)).contains("data.format = auto, this run has csv"));
-    // A checkpoint that does not record it.
+    // A checkpoint that does not record how data is read.
     assert_eq!(check(&state(&quoted)), "");
     // Jobs keep their identity.
     assert_eq!(was.model, state(&Config::default()).model);
@@ -128,7 +128,7 @@ fn a_sketch_keeps_its_size_where_there_is_one() {
     let error = check(&was, &with(2, 8192)).unwrap_err();
     assert!(error.contains("rows.sketch = 4096, this run has 8192"), "{error}");
     assert_eq!(check(&state(&with(1, 4096)), &with(1, 8192)), Ok(()));
-    // An earlier build did not record it; the sketch itself then decides.
+    // An earlier build did not record the size of the sketch; the sketch itself then decides.
     let mut was = was;
     was.model.retain(|(key, _)| key != "rows.sketch");
     assert_eq!(check(&was, &with(2, 8192)), Ok(()));

@@ -1,7 +1,7 @@
 //! Checks that ranks that are processes would train one model: the same data, summed by the same
 //! instruction sets.
 //!
-//! Rank 0 collects what each has, and ends all if one differs from its own.
+//! Rank 0 collects the properties of every rank, and ends all ranks if one differs from its own.
 
 use serde::{Deserialize, Serialize};
 use stepwell_data::Sources;
@@ -26,7 +26,7 @@ struct Has {
 /// Refuses processes that would not train one model.
 ///
 /// # Errors
-/// Names the rank that differs, and in what.
+/// Names the rank that differs, and the property.
 pub(super) fn agree(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources) -> Result<()> {
     let Some(ranks) = around.machine.ranks.as_ref().filter(|ranks| ranks.processes.is_some())
     else {

@@ -48,7 +48,7 @@ impl<'a> Beginning<'a> {
         matches!(self, Self::Scored(_))
     }
 
-    /// What `model` inherits in a warm start.
+    /// Returns what `model` inherits in a warm start; `None` without one.
     fn inherited(self, config: &Config, model: &Model) -> Result<Option<Inheritance>> {
         match self {
             Self::Warm(from) => Inheritance::of(config, model, from).map(Some),
@@ -282,7 +282,7 @@ fn check_space(
     start.check()
 }
 
-/// How `model` is trained: alone, or with the other ranks of `machine`.
+/// Returns how `model` is trained: alone, or with the other ranks of `machine`.
 fn mode(model: TrainedModel, plan: &RunPlan<'_>, machine: &Machine) -> Result<Mode> {
     let Some(ranks) = &machine.ranks else { return Ok(Mode::Alone(Box::new(Alone(model)))) };
     ranks.fabric.keep_at_most(Exchange::of(plan, model.model()).kept() as usize);

@@ -24,7 +24,7 @@ use crate::{Error, Result, kernels, talk};
 
 /// The checkpoint state that a run begins with.
 pub(super) struct Start {
-    /// The checkpoint whose model it begins with.
+    /// The checkpoint whose model the run begins with.
     pub(super) from: Option<Arc<Checkpoint>>,
     /// Whether the run of that checkpoint continues, rather than a warm start.
     pub(super) resumes: bool,
@@ -205,7 +205,7 @@ fn state(
     })
 }
 
-/// Returns what identifies the data files.
+/// Returns the identity of each data file.
 pub(crate) fn identify(files: &[PathBuf], layout: Option<&Arc<Layout>>) -> Result<Vec<DataFile>> {
     let contents = fingerprints(files)?;
     let file = |(path, content): (&PathBuf, u128)| {

@@ -60,7 +60,7 @@ impl Opening<'_> {
         Ok(groups)
     }
 
-    /// What the store of group `number` begins with.
+    /// Rows that the store of group `number` begins with.
     fn begin<'a>(&'a self, number: usize, around: &'a Surroundings) -> Begin<'a> {
         let origin = self.inherited.map(|of| &of.groups[number]);
         match (self.from, origin, around.rows.from.get(number)) {

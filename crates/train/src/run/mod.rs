@@ -60,7 +60,7 @@ pub struct Surroundings {
     pub machine: Machine,
     /// Asks the run to end soon, with a checkpoint if it saves any.
     pub stop: StopRequest,
-    /// What to do with existing checkpoints and rows.
+    /// Treatment of existing checkpoints and rows.
     pub placement: Placement,
     /// The model that a warm start begins with; unused if `placement` finds a checkpoint to resume.
     pub from: Option<WarmStart>,
@@ -330,7 +330,7 @@ pub fn dense_parameters(config: &Config) -> Result<Vec<ParameterSpec>> {
     Ok(Model::build(config, schema(config)?)?.graph().parameters().to_vec())
 }
 
-/// What a pipeline reads, from which position, and the cache that it makes of it.
+/// Passes of a pipeline, their start position, and the cache that is made of their data.
 struct Reads {
     passes: Passes,
     start: RunPosition,

@@ -22,13 +22,13 @@ use crate::report::{RankReport, Report};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, talk};
 
-/// Key of the setting of their number.
+/// Key of the setting for the number of ranks.
 pub(super) const COUNT: &str = "ranks.count";
 
 /// Trains with as many ranks as `config` sets.
 pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     check(config, around)?;
-    // Before rows of any of them are moved.
+    // Before any rank's rows are moved.
     for rank in 0..config.ranks.count {
         let place = config_of(config, rank).tiers.ssd;
         place.as_deref().map_or(Ok(()), Scratch::check)?;
@@ -167,7 +167,7 @@ impl Drop for Tells<'_> {
     }
 }
 
-/// Refuses what several ranks cannot do.
+/// Refuses settings that several ranks cannot run with.
 fn check(config: &Config, around: &Surroundings) -> Result<()> {
     let checked = config.check().and_then(|()| config.check_ranks(COUNT));
     checked.and_then(|()| check_rows(around)).map_err(Error::Config)

@@ -1,4 +1,4 @@
-//! What a run reads, according to its settings.
+//! Inputs of a run, according to its settings.
 
 use stepwell_base::owner::RankOf;
 use stepwell_base::stop::StopRequest;
@@ -156,7 +156,7 @@ pub(super) fn nothing_chosen(data: &DataConfig) -> Result<()> {
 }
 
 impl RunPosition {
-    /// Where reading continues.
+    /// Position at which reading continues.
     pub(super) fn read_from(self) -> ReadFrom {
         ReadFrom { epoch: self.epoch, place: Position { file: self.file, line: self.line } }
     }

@@ -23,17 +23,17 @@ pub(super) struct Start<'a> {
     pub(super) storage: &'a StoragePlan,
     pub(super) capacity: &'a Capacity,
     pub(super) places: &'a dyn Places,
-    /// The checkpoint whose stores it begins with, unchanged.
+    /// The checkpoint whose stores the run begins with, unchanged.
     pub(super) from: Option<&'a Checkpoint>,
-    /// Whether it writes checkpoints.
+    /// Whether the run writes checkpoints.
     pub(super) saves: bool,
-    /// Ranks that write to these directories.
+    /// Number of ranks that write to these directories.
     pub(super) ranks: u64,
 }
 
 /// Room that a run needs in one directory.
 struct Needs {
-    /// The setting that names it.
+    /// Setting that names the directory.
     key: &'static str,
     directory: PathBuf,
     room: DiskRoom,
@@ -48,7 +48,7 @@ struct Needs {
 #[derive(Clone, Copy, Debug, Default)]
 struct RowsThere {
     rows: u64,
-    /// Bytes of their files.
+    /// Bytes of the rows' files.
     bytes: u64,
 }
 
@@ -56,7 +56,7 @@ impl Start<'_> {
     /// Notes of what may not fit.
     ///
     /// # Errors
-    /// What certainly doesn't fit, with the directory and how to fix it.
+    /// Describes what certainly doesn't fit, with the directory and how to fix it.
     pub(super) fn check(&self) -> Result<Vec<String>> {
         let there = self.from.map(rows_of).unwrap_or_default();
         let mut rows = self.rows_needs(there);
@@ -239,7 +239,7 @@ mod tests {
         let dense = refused(&[("/rows", MUCH), ("/checkpoints", 1 << 20)]);
         assert!(dense.starts_with("checkpoint.dir = /checkpoints/saved: its file system has 1.0"));
         assert!(dense.contains("for the dense part"), "{dense}");
-        // A run without checkpoints needs none of it.
+        // A run without checkpoints needs no room for them.
         let few = &[("/rows", 32 << 20), ("/checkpoints", 0)];
         assert_eq!(check(few, false).unwrap().len(), 1);
         let notes = check(&[("/rows", MUCH), ("/checkpoints", 64 << 20)], true).unwrap();

@@ -1,5 +1,5 @@
-//! What a rank sends after computing its blocks: losses, scores, and sums of gradients by subtree,
-//! to each rank for its lanes of the dense part and for its rows.
+//! Results that a rank sends after computing its blocks: losses, scores, and sums of gradients by
+//! subtree, to each rank for its lanes of the dense part and for its rows.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(super) fn lanes_of(count: usize, RankOf { rank, ranks }: RankOf) -> Range<us
 /// The rank that receives the scores of single examples and reports for all. Every rank receives
 /// the losses, so that all end together if a model diverges.
 const MEASURES: usize = 0;
-/// Sections that [`BlockResults`] adds for every rank, and for the one that measures.
+/// Sections that [`BlockResults`] adds for every rank, and those for the rank that measures.
 const SECTIONS: usize = 2;
 const MEASURED: usize = 4;
 
@@ -35,7 +35,8 @@ fn sections(to: usize) -> usize {
     if to == MEASURES { SECTIONS + MEASURED } else { SECTIONS }
 }
 
-/// Reads the part after the dense gradients of a message to rank `to` from one with blocks `own`.
+/// Reads the part after the dense gradients of a message to rank `to` from a rank with blocks
+/// `own`.
 pub(super) fn row_sums(
     message: &Message,
     own: Blocks,
@@ -49,11 +50,11 @@ pub(super) fn row_sums(
 /// A rank's announcements about the following steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NextStep {
-    /// It was asked to stop.
+    /// The rank was asked to stop.
     pub(super) asks: bool,
     /// Rows may be lent beyond this step: it cannot be the last.
     pub(super) lends_on: bool,
-    /// It has sent rows for the next step.
+    /// The rank has sent rows for the next step.
     pub(super) is_ahead: bool,
 }
 
@@ -83,15 +84,15 @@ impl NextStep {
     }
 }
 
-/// What a rank sends about its examples.
+/// A rank's results for its own examples.
 pub(super) struct BlockResults<'a> {
-    /// By block.
+    /// Sums of losses, by block.
     pub(super) sums: &'a [LossSums],
     pub(super) logits: &'a [f32],
     pub(super) examples: &'a Examples,
     /// Layout of the examples' labels and weights.
     pub(super) kinds: Labels,
-    /// Whether they are trained on.
+    /// Whether the examples are trained on.
     pub(super) trains: bool,
 }
 
@@ -134,7 +135,7 @@ impl BlockResults<'_> {
     }
 }
 
-/// What all ranks sent about a mini-batch.
+/// Results of all ranks for a mini-batch.
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
     pub(crate) sums: LossSums,

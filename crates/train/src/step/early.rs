@@ -12,7 +12,7 @@ use crate::{Result, talk};
 /// Rows sent and received ahead.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// Whether it has sent rows for the step after the current one.
+    /// Whether this rank has sent rows for the step after the current one.
     is_ahead: bool,
     /// Messages for the next step, by owner.
     came: Vec<Option<Message>>,
@@ -54,7 +54,7 @@ impl Early {
     }
 
     /// Receives rows for the next step from the ranks that are `ahead`. Messages of a rank arrive
-    /// in order, so they are here.
+    /// in order, so these have arrived.
     pub(super) fn receive(&mut self, fabric: &Fabric, ahead: &[bool]) -> Result<()> {
         self.came.clear();
         self.came.resize(ahead.len(), None);

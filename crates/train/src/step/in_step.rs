@@ -12,9 +12,9 @@
 //! A lent row is read and updated by its borrower, when that rank's blocks are computed: no other
 //! rank has gradients of it.
 //!
-//! Between these phases it waits for the other ranks, which do the same; a poll never blocks. Dense
-//! gradients are reduced and scattered, then gathered. Sums over blocks follow the tree that a
-//! single rank uses, so the model has the same bits ([`stepwell_nn::tree_sum_of_subtrees`]).
+//! Between these phases a rank waits for the other ranks, which do the same; a poll never blocks.
+//! Dense gradients are reduced and scattered, then gathered. Sums over blocks follow the tree that
+//! a single rank uses, so the model has the same bits ([`stepwell_nn::tree_sum_of_subtrees`]).
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl InStep {
     /// Trains `model` in step with the other `ranks`.
     ///
     /// # Errors
-    /// If the system lacks memory for their rows.
+    /// If the system lacks memory for other ranks' rows.
     pub(crate) fn new(
         plan: &RunPlan<'_>,
         mut model: TrainedModel,

@@ -17,7 +17,7 @@ use crate::run_plan::RunPlan;
 pub(crate) struct Job {
     /// The mini-batch, without other ranks' requests.
     pub(super) mini: MiniBatch,
-    /// Its rows, by owner.
+    /// Messages with the rows of `mini`, by owner.
     pub(super) answers: Vec<Message>,
     /// The dense parameters.
     pub(super) parameters: Vec<f32>,
@@ -45,7 +45,7 @@ impl Learner {
     /// Creates a learner beside `model`, which computes on `pool`.
     ///
     /// # Errors
-    /// If the system lacks memory for it.
+    /// If the system lacks memory for the learner.
     pub(crate) fn new(
         plan: &RunPlan<'_>,
         model: &TrainedModel,
@@ -59,7 +59,7 @@ impl Learner {
         Ok(Self { model, own })
     }
 
-    /// The threads that it computes on.
+    /// Threads that the learner computes on.
     pub(crate) fn pool(&self) -> &Arc<ThreadPool> {
         &self.model.pool
     }

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// Creates a pool of threads that compute.
 ///
 /// # Errors
-/// If they cannot be started.
+/// If the threads cannot be started.
 pub(crate) fn compute_pool(threads: usize) -> Result<Arc<ThreadPool>> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

@@ -137,7 +137,7 @@ impl TrainedModel {
         Ok(())
     }
 
-    /// Computes only the blocks of one of `ranks` ranks from now on. Ranks exchange rows through
+    /// Limits all later passes to the blocks of one of `ranks` ranks. Ranks exchange rows through
     /// the host, even if there is only one rank.
     pub(super) fn share(&mut self, ranks: usize) {
         self.embeddings.pool_on_devices(Vec::new());
@@ -202,7 +202,7 @@ impl TrainedModel {
     }
 
     /// The forward pass of the blocks of `examples`, and the backward pass if they are trained;
-    /// returns sums over each.
+    /// returns sums over each block.
     pub(super) fn run_blocks(
         &mut self,
         examples: &Examples,

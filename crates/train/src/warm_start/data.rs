@@ -12,9 +12,9 @@ use crate::{Error, Result};
 pub(super) struct Begun {
     /// The run's files, in order.
     pub(super) files: Vec<Found>,
-    /// Files that are new since.
+    /// Files that were never trained and are not among the run's.
     pub(super) later: Vec<Found>,
-    /// Whether files that it had not yet trained have changed since it stopped.
+    /// Whether files that the run had not yet trained have changed since it stopped.
     pub(super) is_changed: bool,
     /// Where the run stopped, in terms of these files.
     pub(super) position: RunPosition,
@@ -22,7 +22,7 @@ pub(super) struct Begun {
 
 impl Begun {
     /// Finds the data of the run with this `state` among the files `found`, of which `left` were
-    /// never trained; `None` if some is gone, or has changed after it was partly trained.
+    /// never trained; `None` if a file is gone, or has changed after it was partly trained.
     pub(super) fn of(state: &RunState, found: &[Found], left: &[Found]) -> Option<Self> {
         let mut position = state.position;
         // Nothing after this file was trained, unless in a previous window or epoch.
@@ -42,7 +42,7 @@ impl Begun {
             is_changed |= same.is_none();
             match same.or_else(changed) {
                 Some(now) => files.push(now.clone()),
-                // It had no records, so it is now a new file.
+                // The file had no records, so if it is there, it is now a new file.
                 None if was.empty => {
                     position.file -= u32::from(number < state.position.file as usize);
                 }

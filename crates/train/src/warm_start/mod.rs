@@ -79,7 +79,7 @@ impl WarmStart {
         *self.held() = None;
     }
 
-    /// Whether it continues within the data that the checkpoint's run read.
+    /// Whether the run continues within the data that the checkpoint's run read.
     pub fn goes_on(&self) -> bool {
         !self.position.is_at_start()
     }
@@ -122,7 +122,7 @@ pub struct WarmRequest<'a> {
     pub to: Option<&'a Path>,
     /// The data, as patterns.
     pub paths: &'a [String],
-    /// Its columns; `None` if its lines are in the plain layout.
+    /// Columns of the data; `None` if its lines are in the plain layout.
     pub layout: Option<&'a Arc<Layout>>,
     /// Whether to train data again that was trained before.
     pub again: bool,
@@ -130,21 +130,21 @@ pub struct WarmRequest<'a> {
     pub sets_aside: bool,
 }
 
-/// What a run from a checkpoint does.
+/// Course of a run that begins from a checkpoint.
 #[derive(Debug)]
 pub enum Course {
-    /// It begins with the model of the checkpoint.
+    /// Begin with the model of the checkpoint.
     Begin(Box<WarmStart>),
-    /// It resumes the newest checkpoint in its own directory.
+    /// Resume the newest checkpoint in the run's own directory.
     Resume,
-    /// All of the data was trained before.
+    /// Do nothing: all of the data was trained before.
     Nothing,
 }
 
 /// A course with its details.
 #[derive(Debug)]
 pub struct WarmPlan {
-    /// What to do.
+    /// Course of the run.
     pub course: Course,
     /// The files left to train, in order.
     pub paths: Vec<PathBuf>,

@@ -100,9 +100,9 @@ fn widest(setting: &Setting) -> String {
     layers(most.unwrap())
 }
 
-/// The greatest values of a setting; of names, all.
+/// Greatest values of a setting; all values of a setting that is a name.
 fn extremes(setting: &Setting) -> Vec<String> {
-    // Some have a minimum: then all from the default on.
+    // The search starts at 1e-30, or at the default if a minimum excludes that.
     let begins = || {
         let default = setting.get(&Config::default()).as_f64();
         let mut least = [Some(1e-30), default].into_iter().flatten();
@@ -171,7 +171,7 @@ fn the_greatest_of_each_setting_ends_in_a_plan_or_one_line() {
     assert!(wrong.is_empty() && tried > 200, "{tried} tried\n{}", wrong.join("\n"));
 }
 
-/// All at once, except those that only go together with smaller ones.
+/// The greatest values of all settings at once, with smaller ones where settings limit each other.
 #[test]
 fn the_greatest_of_all_settings_end_in_one_line() {
     let mut all = Config::default();

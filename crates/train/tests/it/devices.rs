@@ -19,7 +19,7 @@ use stepwell_train::{
     train,
 };
 
-/// The same on `devices` emulated devices, with `slots` slots for each table group in total.
+/// `config` on `devices` emulated devices, with `slots` slots for each table group in total.
 fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     let mut config = config.clone();
     config.device = Choice::Emulated(devices);
@@ -34,7 +34,7 @@ fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     config
 }
 
-/// The same, with steps that find rows by `lookup`.
+/// `config` with steps that find rows by `lookup`.
 fn finding(lookup: Lookup, mut config: Config) -> Config {
     config.tiers.lookup = lookup;
     config
@@ -184,8 +184,8 @@ fn ranks_have_devices_of_their_own() {
     }
 }
 
-/// Groups of rows with different parts, one of them entirely in memory, one of the first and the
-/// third table.
+/// Groups of rows with different parts: 'wide' and 'broad' share one, and 'kept' is entirely in
+/// memory.
 #[test]
 fn groups_share_devices() {
     let feature = |table: &str, columns: &str| FeatureConfig {
@@ -223,9 +223,9 @@ enum Fault {
     None,
     /// A launch of this kernel fails, after a number of launches.
     Launch(&'static str, u64),
-    /// It is lost once this many examples were trained on.
+    /// The device is lost once this many examples were trained on.
     Lost(u64),
-    /// It has less memory than offered.
+    /// The device has less memory than offered.
     NoMemory,
 }
 

@@ -13,7 +13,7 @@ use stepwell_settings::{
 };
 use stepwell_train::{Config, Expected, Report, plan};
 
-/// With rows of all tables, or of the named ones, on emulated devices by use.
+/// `config` with rows of all tables, or of the named ones, on emulated devices by use.
 fn by_use(config: &Config, devices: usize, warm_up: usize, names: &[&str]) -> Config {
     let mut config = config.clone();
     if config.tables.is_empty() {

@@ -29,7 +29,7 @@ fn with_ranks(config: &Config, ranks: usize, threads: usize) -> Report {
     run(&Config { ranks, threads, ..config.clone() })
 }
 
-/// The same with rows lent for batches of `mini_batches` mini-batches.
+/// `config` with rows lent for batches of `mini_batches` mini-batches.
 fn lending(config: &Config, mini_batches: usize) -> Config {
     let mut config = config.clone();
     config.ranks.exchange = ExchangeKind::WorkingSet;

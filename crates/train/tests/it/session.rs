@@ -46,7 +46,7 @@ fn examples() -> Vec<(f32, Vec<u64>)> {
         let ids: Vec<u64> = (0..FIELDS).map(|_| dice.next_u64() % 300).collect();
         (f32::from(u8::from(ids[0].is_multiple_of(3))), ids)
     };
-    // As many again are evaluated on.
+    // The second half of the examples is for evaluation.
     (0..2 * STEPS * MINI_BATCH).map(example).collect()
 }
 
@@ -99,7 +99,7 @@ fn alone(key: Key) -> Bags {
     Bags { keys: vec![key], ends: vec![1; FIELDS], ..Bags::default() }
 }
 
-/// The same by a program that feeds a session, and finally reads the weights of `keys`.
+/// Weights of the rows of `keys` after the same training by a program that feeds a session.
 fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32> {
     let columns = Columns { of_fields: vec![vec![Field::sum(0); FIELDS]], count: 0 };
     let shape = Shape { blocks: config.train.blocks, ..Shape::default() };

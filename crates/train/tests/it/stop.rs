@@ -50,7 +50,8 @@ fn stopping(after: u64, after_evaluation: bool) -> Surroundings {
 fn saved_in(config: &Config, directory: &Path) -> Config {
     let mut config = config.clone();
     config.checkpoint.dir = Some(directory.to_owned());
-    // Settings as text are the program's: this test resumes with the same ones.
+    // Settings as text come from a program, so there are none here: this test resumes with the same
+    // settings.
     config
 }
 

@@ -254,7 +254,7 @@ fn a_resumed_run_has_its_rows_where_they_can_be() {
         assert_eq!(error.lines().count(), 1, "{error}");
         error
     };
-    // It would leave the store that it shares with 'items'.
+    // Table 'pages' would leave the store that it shares with 'items'.
     let error = refused(|config| {
         config.tables[4].place = PlaceKind::Memory;
         config.tables[4].dram = Some(ByteCount(1 << 20));

@@ -358,7 +358,8 @@ fn values_of_1_are_no_values() {
     for (path, values) in valued {
         let config = job(tiny(ModelKind::DeepFm, 1), &path, Some(values));
         agrees(&run(&config), &oracle, &path.display().to_string());
-        // It equals the packed file of data without values, except for the name of its columns.
+        // The file equals the packed file of data without values, except for the name of its
+        // columns.
         let bytes = std::fs::read(packed(&config, &home.path().join("packed"))).unwrap();
         assert_eq!(bytes[8], 3);
     }

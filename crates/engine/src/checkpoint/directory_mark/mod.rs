@@ -31,7 +31,7 @@ use crate::{Error, Result};
 const MARK_FILE: &str = ".stepwell";
 /// Name of the id in a directory of checkpoints.
 pub(super) const ID_FILE: &str = ".stepwell-id";
-/// Limit on the bytes of either.
+/// Limit on the bytes of a mark or an id.
 const MARK_BYTES_MAX: u64 = 256;
 /// Start of every mark.
 const MADE_BY: &str = "made by stepwell: ";
@@ -65,7 +65,7 @@ impl Marks {
     pub(super) fn to_write(home: &dyn Disk) -> Result<Self> {
         let mut marks = Self::of(home)?;
         if marks.id.is_some() {
-            // It may have been written and not synced.
+            // The id may have been written and not synced.
             home.open(ID_FILE)?.sync()?;
         } else {
             if home.exists(ID_FILE)? {
@@ -186,7 +186,7 @@ impl Claim {
         match directory.lock(MARK_FILE) {
             Ok(None) => None,
             Ok(lock) => Some(Self { _lock: lock }),
-            // Nobody can lock it, including readers.
+            // Nobody can lock the mark, including readers.
             Err(_) => Some(Self { _lock: None }),
         }
     }

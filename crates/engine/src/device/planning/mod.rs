@@ -44,7 +44,7 @@ pub(crate) struct Above {
     tasks: Vec<Task>,
     /// The last finished mini-batch.
     over: Option<u32>,
-    /// Which rows may be lifted; `None` if all may.
+    /// Selects the rows that may be lifted; `None` if all may.
     warm_up: Option<WarmUp>,
 }
 

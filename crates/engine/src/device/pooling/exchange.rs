@@ -10,7 +10,7 @@ use crate::device::visits::Visit;
 use crate::device_tier::tier::DeviceTier;
 use crate::device_tier::visitor::Visitor;
 
-/// Where the weights of each device's rows begin among those of all devices.
+/// First lane of each device's rows among the weights of all devices.
 pub(super) fn firsts<'a>(visits: &'a [Vec<Visit<'_>>]) -> impl Iterator<Item = usize> + 'a {
     visits.iter().scan(0usize, |end, visits| {
         let first = *end;

@@ -63,7 +63,7 @@ pub(super) struct Places {
 pub(super) struct Laid {
     blocks: Blocks,
     slot_rows: usize,
-    /// Row in the matrix of each example; `None` if they are equal.
+    /// Matrix row of each example; `None` if each is the example's own number.
     rows: Option<Vec<u32>>,
 }
 

@@ -13,8 +13,8 @@
 //!   pooled. With one device, rows are pooled from their slots. With several, each owns the rows of
 //!   its keys: first all weights of a mini-batch are copied to all devices that pool, and
 //!   afterwards the gradients of all examples to all devices.
-//! - **Which mini-batches.** Those with all rows on devices. Otherwise weights visit the host
-//!   ([`super::visits`]) instead; the bits are the same.
+//! - **Which mini-batches.** Mini-batches with all rows on devices are pooled. Of others, weights
+//!   visit the host ([`super::visits`]) instead; the bits are the same.
 //! - **Invariants.** Sums have the host's order (I2): bags in example order within a block, blocks
 //!   by the one tree, since each owner sees the gradients of all examples. Padding between the
 //!   blocks of a device has empty bags, and no bags refer to it.

@@ -55,7 +55,7 @@ struct Results<'a> {
     stepped: Vec<Visit<'a>>,
     /// Rows that the host updated.
     whole: Vec<Visit<'a>>,
-    /// Number of words of the lists that have their slots.
+    /// Number of words of the lists that have the rows' slots.
     slots: usize,
 }
 

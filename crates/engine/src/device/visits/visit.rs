@@ -12,7 +12,7 @@ pub(in crate::device) struct Visit<'a> {
     pub(in crate::device) table: usize,
     pub(in crate::device) group: usize,
     pub(in crate::device) on: &'a OnDevice,
-    /// Position of its slots in the lists, and of its lanes in the buffer.
+    /// Position of the rows' slots in the lists, and of their lanes in the buffer.
     pub(in crate::device) slots: usize,
     pub(in crate::device) first_lane: usize,
     /// Number of lanes copied per row.

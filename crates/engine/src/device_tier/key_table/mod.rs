@@ -35,7 +35,7 @@ const PLACES_OF_SLOT: usize = 2;
 const REMOVED_PART: usize = 4;
 /// Bytes of a place: key and slot.
 const PLACE_BYTES: usize = size_of::<Key>() + size_of::<SlotIndex>();
-/// Bytes of the host per slot: its key, and whether it has one.
+/// Host bytes per slot: the slot's key, and whether it has one.
 const NOTED_BYTES: usize = size_of::<Key>() + size_of::<bool>();
 
 /// Counts since the start, modulo 2^32: keys inserted, keys that found no place, keys removed, keys
@@ -82,7 +82,7 @@ pub(crate) fn noted_bytes(slots: usize, moved: usize) -> u64 {
 #[derive(Debug)]
 struct Table {
     group: usize,
-    /// Range of its places among those of all tables.
+    /// Range of the table's places among the places of all tables.
     places: Range<usize>,
     capacity: usize,
     /// The key in each slot that has one. // (slots)
@@ -315,8 +315,8 @@ impl<'a> TableArgs<'a> {
 }
 
 impl Moving {
-    /// Removes the keys that `left` from `table` and inserts those that `came`, piece by piece;
-    /// adds to `counts`, overwrites `lists`, and returns the number of words copied up.
+    /// Removes the keys of `left` from `table` and inserts the keys of `came`, piece by piece; adds
+    /// to `counts`, overwrites `lists`, and returns the number of words copied up.
     fn send(
         &mut self,
         stream: &Stream,

@@ -1,5 +1,5 @@
-//! The row half of a step with several ranks: what an owner sends and receives, what a requester
-//! does.
+//! The row half of a step with several ranks: an owner's answers and updates, and a requester's
+//! sums.
 
 mod early;
 mod lent;
@@ -224,7 +224,7 @@ impl EmbeddingBags {
         self.send(rows)
     }
 
-    /// Ends the step: rows read from now on belong to the next one.
+    /// Ends the step: rows read later belong to the next one.
     pub(super) fn end_step(&mut self, rows: &WorkingRows<'_>) {
         assert!(rows.trains && self.is_open, "only rows held for this step are updated");
         self.is_open = false;

@@ -186,8 +186,8 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         wide.fill(bag.wide::<WEIGHED>());
     }
 
-    /// Adds those of `bags` that are before `end` to sum number `place`; returns the number of the
-    /// first bag that isn't.
+    /// Adds the `bags` before `end` to sum number `place`; returns the number of the first bag that
+    /// isn't before `end`.
     #[inline(always)]
     fn go_on(&mut self, place: usize, bags: Range<usize>, end: u32, seen: &mut Seen) -> usize {
         let gradients = self.gradients;
@@ -318,8 +318,8 @@ impl<'a> BagGradients<'a> {
         &self.d_x[start..start + self.dim]
     }
 
-    /// Adds the gradients of those of `bags` that are before `end`; returns the number of the first
-    /// bag that isn't. The loop takes no closure, because a closure was compiled separately and
+    /// Adds the gradients of the `bags` before `end`; returns the number of the first bag that
+    /// isn't before `end`. The loop takes no closure, because a closure was compiled separately and
     /// called for each bag.
     #[inline(always)]
     fn add_each<const WEIGHED: bool>(

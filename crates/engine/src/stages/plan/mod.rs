@@ -1,7 +1,7 @@
-//! Stage `plan`: pins the rows of coming mini-batches and unpins those of finished ones.
+//! Stage `plan`: pins the rows of coming mini-batches and unpins the rows of finished ones.
 //!
-//! It works at two distances. The keys of `horizon` batches are known, at some 30 bytes per key
-//! (the batch itself and its entry in `Future`; the capacity plan has the bound), to choose the
+//! The stage works at two distances. The keys of `horizon` batches are known, at some 30 bytes per
+//! key (the batch itself and its entry in `Future`; the capacity plan has the bound), to choose the
 //! right victims. At most `lookahead + 1` units are planned and not retired, with their rows held.
 //! The number of units adapts to the memory: beyond one ahead, it grows only while their rows leave
 //! half of the slots to others. If even less fits, a batch waits for earlier ones to retire, or is
@@ -214,7 +214,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
 
     /// A checkpoint, once everything is at rest.
     fn plan_checkpoint(&mut self) -> Option<Ready<C, M>> {
-        // It has the model after exactly this step: nothing may be in flight.
+        // The checkpoint has the model after exactly this step: nothing may be in flight.
         if self.in_flight > 0 && self.rules.hold(Rule::DrainBeforeCheckpoint) {
             return None;
         }

@@ -17,7 +17,7 @@ use crate::checkpoint::life::{KEEP, Ledger, SAVED, dense, live, options, rows, r
 pub(crate) fn judge(world: &dyn Disk, ledger: &Ledger) -> Vec<u64> {
     let found = whole(world, Path::new(SAVED));
     let aside = aside(world);
-    // Those that could not be removed are moved with the others.
+    // Dropped checkpoints that could not be removed are moved with the others.
     let but_dropped = |mut steps: Vec<u64>, promised: &[u64]| {
         steps.retain(|step| promised.contains(step) || !ledger.dropped.contains(step));
         steps

@@ -38,7 +38,7 @@ const ROWS: u64 = 25;
 pub(crate) struct Ledger {
     /// Checkpoints written and not dropped, oldest first.
     pub(crate) kept: Vec<u64>,
-    /// One being written; others may be dropped once it is complete.
+    /// The checkpoint being written; others may be dropped once it is complete.
     pub(crate) writing: Option<u64>,
     /// Checkpoints replaced by later ones: removed, unless the disk failed to.
     pub(crate) dropped: Vec<u64>,
@@ -102,7 +102,7 @@ pub(crate) fn live(
         let writer = writer.telling(Arc::new(note));
         all.push(Rank { place, writer, groups });
     }
-    // It isn't held any more, so old ones may be removed.
+    // The newest checkpoint isn't held any more, so old ones may be removed.
     drop(newest);
     for step in begin + 1..=begin + steps {
         all.iter().try_for_each(|rank| put(rank, step))?;

@@ -60,10 +60,11 @@ pub(super) struct Merged {
     pub(super) expired: Vec<(Key, Place)>,
 }
 
-/// Why a merge failed.
+/// Error of a failed merge.
 pub(super) struct Failed {
     pub(super) error: Error,
-    /// Segments that later merges skip therefore; if there are none, the next merge tries the same.
+    /// Segments that later merges skip because of the error; if empty, the next merge tries the
+    /// same.
     pub(super) left_alone: Vec<Slot>,
 }
 

@@ -23,11 +23,11 @@ const REST_MAX: Duration = Duration::from_millis(20);
 /// How a merge yields to other work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// Not at all.
+    /// Doesn't yield.
     Full,
-    /// It runs a share of the time.
+    /// Runs a share of the time.
     Share,
-    /// It waits while there are look-ups.
+    /// Waits while there are look-ups.
     Idle,
 }
 

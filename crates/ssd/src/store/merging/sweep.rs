@@ -1,4 +1,4 @@
-//! Removes deletions: finds which of them are no longer needed, and what keeps the others.
+//! Removes deletions that are no longer needed, and finds what keeps the others.
 //!
 //! - **Why.** A deletion is needed while some segment has an older version of its key, dead because
 //!   of it. Merges carry deletions along, since they do not know what other segments have; over
@@ -34,20 +34,20 @@ use crate::store::sweep_result::Sweep;
 const SHARE: f64 = 0.02;
 /// A round of merges gains at least one in this many deletions that it looked at.
 const GAIN_PART: usize = 8;
-/// Where older versions of a deleted key are.
+/// Segments with older versions of a deleted key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Found {
     Nowhere,
-    /// In segments that merges may take.
+    /// Only segments that merges may take.
     Held,
-    /// In one that merges skip, or that cannot be read.
+    /// At least one that merges skip, or that cannot be read.
     Stuck,
 }
 
 /// Deletions that a sweep looks at.
 #[derive(Default)]
 struct Asked {
-    /// Numbers of their segments.
+    /// Numbers of the segments with these deletions.
     deleters: Vec<SegmentNumber>,
     /// The keys without a current version.
     keys: HashMap<Key, Found>,
@@ -60,11 +60,12 @@ struct Holder {
     number: SegmentNumber,
     bytes: u64,
     count: u64,
-    /// Whether merges skip it.
+    /// Whether merges skip the segment.
     left_alone: bool,
 }
 
-/// Numbers of the segments with the most for their size, until their counts reach `enough`.
+/// Numbers of the segments with the highest counts for their size, until these counts reach
+/// `enough`.
 fn densest(mut holders: Vec<Holder>, enough: u64) -> Vec<SegmentNumber> {
     let density = |holder: &Holder| holder.count as f64 / holder.bytes.max(1) as f64;
     holders.retain(|holder| holder.count > 0);
@@ -103,7 +104,7 @@ impl Core {
         }
         while let Some(number) = sweep.todo.pop() {
             let state = self.state();
-            // It may have been merged since.
+            // The segment may have been merged since.
             let slot = state.table.slot_of(number);
             if let Some(slot) = slot.filter(|slot| !state.table.get(*slot).left_alone) {
                 return Some(slot);
@@ -162,8 +163,9 @@ impl Core {
         asked
     }
 
-    /// Records which keys are in any segment, including those that merges skip, and counts them in
-    /// each of the others. If a footer cannot be read, all of them may be in that segment.
+    /// Records which of the `wanted` keys are in any segment, including segments that merges skip,
+    /// and counts them in each of the others. If a footer cannot be read, all of them may be in
+    /// that segment.
     fn look_for(&self, wanted: &mut HashMap<Key, Found>) -> Vec<Holder> {
         let mut holders = self.sealed(|_| 0);
         for holder in &mut holders {

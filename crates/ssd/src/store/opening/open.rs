@@ -149,7 +149,7 @@ impl Store {
         }
         let mut manifest = Manifest::load(&*source)?;
         manifest.check(&options, &*source)?;
-        // What it writes gets its own id; another store may have the same segments.
+        // The new manifest gets its own store id; another store may have the same segments.
         manifest = manifest.adopted_by(options.id.unwrap_or_else(StoreId::drawn));
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
         set_aside_unnamed(&disks, &[], &[])?;
@@ -204,7 +204,7 @@ impl Store {
         Ok(())
     }
 
-    /// `files` are the manifest's segments, if they are open already.
+    /// Makes a store of what `manifest` names; `files` are its segments, if they are open already.
     pub(in crate::store) fn assemble(
         of: Locked,
         options: StoreOptions,

@@ -95,7 +95,7 @@ struct Shared<T> {
 struct State<T> {
     /// The first item that is held.
     first: usize,
-    /// Items from `first` on that were begun and that not all threads are done with.
+    /// Items from `first` on that were begun and that some thread is not done with.
     held: VecDeque<Held<T>>,
     /// Number of items to process: all, or those before the first failure.
     end: usize,
@@ -111,7 +111,7 @@ impl<T> Default for State<T> {
 struct Held<T> {
     /// The item, once it is read.
     item: Option<Arc<T>>,
-    /// Number of threads that are not done with it.
+    /// Number of threads that are not done with the item.
     left: usize,
 }
 

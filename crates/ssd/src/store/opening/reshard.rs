@@ -45,9 +45,9 @@ struct Found<'a> {
     source: &'a Source,
     entry: &'a SegmentEntry,
     origin: Origin,
-    /// Key shards of the new store that count in it.
+    /// Key shards of the new store that count in the segment.
     counting: KeyShardSet,
-    /// Whether no other key shards count for its sources.
+    /// Whether no other key shards count in the segment for its sources.
     whole: bool,
 }
 
@@ -56,9 +56,9 @@ impl Store {
     /// directories without a store: links segments, or copies them from other file systems, and
     /// writes no row. The sources do not change.
     ///
-    /// It takes up to the space of all sources, although links add none: merges rewrite its rows
-    /// where too much of a segment does not count, until space is within the setting, and writers
-    /// wait for them as usual.
+    /// The new store takes up to the space of all sources, although links add none: merges rewrite
+    /// its rows where too much of a segment does not count, until space is within the setting, and
+    /// writers wait for them as usual.
     ///
     /// ```
     /// use std::path::Path;
@@ -203,7 +203,7 @@ fn manifest_of(first: &Source, sources: &[Source], options: &StoreOptions) -> Ma
     for Source { manifest: theirs, .. } in sources {
         manifest.commit = manifest.commit.max(theirs.commit);
         manifest.next_seq = manifest.next_seq.max(theirs.next_seq);
-        // Above every birth, so that rows put from now on are newer.
+        // Above every birth, so that rows put into the new store are newer.
         manifest.next_segment = manifest.next_segment.max(theirs.next_segment);
         let taken = (theirs.key_shards & options.key_shards).len() as u64;
         manifest.rows += (theirs.rows / theirs.key_shards.len() as u64 + 1) * taken;

@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// Removes segments and manifests that were set aside in the directories of a store, and no
-    /// other file. Returns what was removed.
+    /// other file. Returns counts of the removed files, and the names of the others.
     ///
     /// # Errors
     /// If there is neither a store nor a complete one that was set aside; if it is open, a

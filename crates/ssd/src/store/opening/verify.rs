@@ -1,8 +1,8 @@
-//! How much of a snapshot is checked when a store is made of it.
+//! Extent of the checks when a store is made of a snapshot.
 
 use stepwell_disk::Placed;
 
-/// How much of its segments is read and checked when a store is made of snapshots.
+/// Extent to which segments are read and checked when a store is made of snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// Only the parts that opening reads: manifests, headers, tails, and in footers the lists and

@@ -10,8 +10,8 @@ use crate::fetch::{Destination, Fetch};
 use crate::store::core::{Core, Store};
 
 impl Store {
-    /// Reads the rows of `keys`, which may be in any order and repeat. `found` is set to which rows
-    /// exist, and `rows` to their payloads; bytes of missing rows do not change.
+    /// Reads the rows of `keys`, which may be in any order and repeat. Sets `found` to whether each
+    /// key has a row, and `rows` to the payloads; bytes of missing rows do not change.
     ///
     /// Holds 16 bytes for each key that is not in memory, and a queue's bytes.
     ///

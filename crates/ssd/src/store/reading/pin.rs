@@ -1,4 +1,4 @@
-//! What a scan holds: the segments at one moment, and which of their rows were live then.
+//! The segments that a scan holds as of one moment, and which of their rows were live then.
 //!
 //! The bits are those of one moment because rows replaced or deleted while lists are read are
 //! recorded ([`StaleInScan`]) and count as live, rows put meanwhile are in segments that the scan
@@ -21,15 +21,15 @@ use crate::{Error, Result};
 
 /// Number of rows that went stale while a scan begins, above which writers wait for it.
 const STALE_MAX: usize = 1 << 18;
-/// Bytes of recording them.
+/// Bytes of the record of these rows.
 pub(crate) const SCAN_BYTES: u64 = (STALE_MAX * size_of::<(PageNumber, Key)>()) as u64;
 
 /// A segment as it was when the scan began.
 pub(super) struct Pinned {
     pub(super) file: Arc<SegmentFile>,
-    /// Bytes of its file; if it is being written, the bytes it would have if sealed now.
+    /// Bytes of the segment's file; if it is being written, the bytes it would have if sealed now.
     bytes: u64,
-    /// One bit per row.
+    /// Whether each row was live, in one bit per row.
     pub(super) live: Vec<u64>,
     /// Pages that were not in the file.
     pub(super) pages: BTreeMap<PageNumber, Vec<u8>>,
@@ -73,7 +73,7 @@ impl Pinned {
         Some(word as u32 * 64 + bits.trailing_zeros())
     }
 
-    /// Marks those of `rows` live that the index points at now; the segment is in `slot`.
+    /// Marks the rows of `rows` live that the index points at now; the segment is in `slot`.
     fn note(&mut self, state: &State, slot: Slot, rows: &[(u32, Key)]) {
         let layout = self.file.layout;
         let keys: Vec<Key> = rows.iter().map(|(_, key)| *key).collect();

@@ -20,9 +20,9 @@ use crate::{Error, Result};
 pub struct Lookup {
     /// The keys, in any order and possibly repeated.
     pub keys: Vec<Key>,
-    /// A row for every key that was found; others keep their bytes. // (keys, row_bytes)
+    /// Rows of the keys that were found; other places keep their bytes. // (keys, row_bytes)
     pub rows: Vec<u8>,
-    /// Which keys have a row.
+    /// Whether each key has a row. // (keys)
     pub found: Vec<bool>,
 }
 
@@ -43,7 +43,7 @@ pub struct Reader {
     active: VecDeque<Active>,
     beside: Beside,
     next_ticket: u32,
-    /// Its number among all readers of the process.
+    /// Number of this reader among all readers of the process.
     number: u64,
 }
 

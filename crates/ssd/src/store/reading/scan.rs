@@ -83,7 +83,7 @@ pub struct Scan {
     passed: usize,
     /// The row to visit next, in the first remaining segment.
     row: u32,
-    /// Where the next read starts.
+    /// Place where the next read starts.
     ahead: Ahead,
     queue: Box<dyn Queue>,
     /// Reads in flight or done, in order.
@@ -101,7 +101,7 @@ pub struct Cursor {
     row: u32,
 }
 
-/// Where a read starts.
+/// Place where a read starts.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Ahead {
     /// Index of the segment among all of the scan's.
@@ -116,7 +116,7 @@ struct PageSpan {
     segment: usize,
     first_page: PageNumber,
     pages: u32,
-    /// Result of reading them; `None` while the read is in flight.
+    /// Bytes of the pages, or the error of reading them; `None` while the read is in flight.
     outcome: Option<Result<Vec<u8>>>,
 }
 
@@ -150,11 +150,11 @@ impl Store {
     }
 
     /// Visits every row that is live now with key, step of its last use and payload, but no expired
-    /// rows. Segments come in order of their numbers, rows in the order they were written. It is a
-    /// complete [`Scan`].
+    /// rows. Segments come in order of their numbers, rows in the order they were written. This is
+    /// a complete [`Scan`].
     ///
     /// # Errors
-    /// The visitor's, immediately; and if a page cannot be read or is damaged.
+    /// The visitor's error, immediately; and if a page cannot be read or is damaged.
     pub fn scan_live(&self, visit: &mut Visit<'_>) -> Result<()> {
         let mut scan = self.scan()?;
         while scan.visit(ROWS_AT_ONCE, visit)? > 0 {}
@@ -200,7 +200,7 @@ impl Scan {
     /// its row is the next one.
     ///
     /// # Errors
-    /// The visitor's, immediately; and if a page cannot be read or is damaged.
+    /// The visitor's error, immediately; and if a page cannot be read or is damaged.
     ///
     /// # Panics
     /// If `rows_max` is 0.

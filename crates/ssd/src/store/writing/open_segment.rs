@@ -185,7 +185,7 @@ impl Core {
             let at = writer.writing.iter().position(of);
             let write = at.map(|at| writer.writing.swap_remove(at));
             if let Err(error) = written {
-                // Its bytes stay readable in memory, and the write is retried.
+                // The write's bytes stay readable in memory, and the write is retried.
                 writer.unwritten.extend(write);
                 outcome = outcome.and(Err(error.into()));
                 continue;
@@ -201,7 +201,7 @@ impl Core {
         }
         outcome?;
         while let Some(ending) = writer.ending.front().filter(|ending| ending.writes_left == 0) {
-            // Its list of keys is needed until it is sealed.
+            // The segment's list of keys is needed until it is sealed.
             cut_to(&ending.file, self.layout.file_bytes(&ending.tail.counts))?;
             if let Some(ending) = writer.ending.pop_front() {
                 self.end(writer, ending);
@@ -280,7 +280,7 @@ impl Core {
     }
 }
 
-/// Cuts the file to what was written; more space may have been allocated.
+/// Cuts the file to the `bytes` that were written; more space may have been allocated.
 pub(in crate::store) fn cut_to(file: &SegmentFile, bytes: u64) -> Result<()> {
     if file.file.len()? != bytes {
         file.file.truncate(bytes)?;

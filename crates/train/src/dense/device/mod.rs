@@ -134,7 +134,7 @@ impl DeviceDense {
     }
 
     /// How rows may be pooled for the dense part of `model` on `devices` devices; `None` if the
-    /// model cannot read them as they are pooled there.
+    /// model cannot read rows in that form.
     pub(crate) fn pool_shape<'a>(
         model: &'a Model,
         plan: &RunPlan<'_>,

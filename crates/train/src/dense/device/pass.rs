@@ -16,7 +16,7 @@ use crate::dense::{Outputs, Work, front};
 
 /// The host's buffers for one block of a pass.
 struct Part<'a> {
-    /// Its examples.
+    /// Examples of the block.
     examples: Range<usize>,
     x: &'a mut [f32],
     first_order: &'a mut [f32],

@@ -34,7 +34,7 @@ impl<'a> View<'a> {
         Self { start: self.start + columns.start, columns: columns.len(), ..self }
     }
 
-    /// The kernel argument for its first `rows` rows.
+    /// Kernel argument for the first `rows` rows of this matrix.
     pub(super) fn arg(self, rows: usize) -> Arg<'a> {
         let lanes = if rows == 0 { 0 } else { (rows - 1) * self.stride + self.columns };
         Arg::part(self.buffer, self.start..self.start + lanes)
@@ -72,7 +72,7 @@ fn unknown(node: &NodeView<'_>) -> String {
 struct Alike {
     first: usize,
     count: usize,
-    /// Examples of each.
+    /// Examples of each of these blocks.
     rows: usize,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Passes<'a> {
         })
     }
 
-    /// Computes all gradients from those of the logits.
+    /// Computes all gradients from the gradients of the logits.
     fn backward(&self) -> Result<()> {
         self.graph.untouched().iter().try_for_each(|columns| self.clear(columns))?;
         self.nodes.iter().rev().try_for_each(|node| match node.operation {
@@ -207,7 +207,7 @@ impl<'a> Passes<'a> {
         View { buffer: &self.replica.values, start, columns, stride: columns }
     }
 
-    /// What `node` keeps for its backward pass.
+    /// Values that `node` keeps for its backward pass.
     pub(super) fn kept(&self, node: &NodeView<'_>) -> View<'a> {
         let start = (node.value + node.columns) * self.sizes.rows();
         View { buffer: &self.replica.values, start, columns: node.kept, stride: node.kept }

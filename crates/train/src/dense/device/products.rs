@@ -40,7 +40,7 @@ impl Products for HostProducts {
     }
 }
 
-/// Matrix `batch` of those in `lanes`.
+/// Returns matrix number `batch` in `lanes`.
 fn side<'a>(
     lanes: &'a [f32],
     layout: &Layout,

@@ -174,12 +174,12 @@ impl Replica {
         Ok(())
     }
 
-    /// Sums the gradients of all its blocks.
+    /// Sums the gradients of all blocks of this replica.
     pub(super) fn sum_all(&self) -> Result<()> {
         self.sum_subtree(0..self.share.count(), 0)
     }
 
-    /// Sums its blocks' gradients by subtree and downloads the sums.
+    /// Sums the gradients of this replica's blocks by subtree and downloads the sums.
     pub(super) fn sum_subtrees(&mut self) -> Result<()> {
         let subtrees = self.share.subtrees();
         let mut count = 0;
@@ -220,7 +220,7 @@ impl Replica {
         Ok(self.total.write(self.sizes.parameters)?)
     }
 
-    /// Uploads this buffer to the sums.
+    /// Uploads the buffer of [`Replica::total`] to the sums.
     pub(super) fn put_total(&self) -> Result<()> {
         let lanes = self.sizes.parameters;
         Ok(self.stream.up(&self.total, 0..lanes, &self.sums, 0)?)
@@ -256,7 +256,7 @@ impl Replica {
         Ok(carried.read(lanes)?.to_vec())
     }
 
-    /// Writes the parameters or such a vector.
+    /// Writes the parameters, or the optimizer's vector number `vector`.
     pub(super) fn write(&mut self, vector: Option<usize>, values: &[f32]) -> Result<()> {
         // The previous upload must finish before its buffer is written.
         self.stream.finish()?;

@@ -71,7 +71,7 @@ pub(super) struct BlockPass<'a> {
     /// Loss of each label.
     pub(super) losses: &'a [Loss],
     pub(super) blocks: Blocks,
-    /// The seed and the number of earlier steps, if it trains.
+    /// Seed, and number of earlier steps; `None` if the pass does not train.
     pub(super) trains: Option<(u64, u64)>,
     pub(super) profile: &'a Profile,
 }

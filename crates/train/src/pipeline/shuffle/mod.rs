@@ -63,7 +63,7 @@ struct Window {
 /// Examples of a chunk.
 struct Piece {
     chunk: Arc<Chunk>,
-    /// Number of the first of them in the chunk.
+    /// Number of the first of these examples in the chunk.
     first: usize,
     count: usize,
     /// Malformed lines of the pass before the chunk.
@@ -81,10 +81,10 @@ struct Place {
 /// A window in its shuffled order.
 struct Ordered {
     window: Window,
-    /// Piece and example of each.
+    /// Piece of each example, and the example's number in that piece's chunk.
     order: Vec<(u32, u32)>,
     taken: usize,
-    /// Where the next window begins.
+    /// Place where the next window begins.
     behind: Place,
 }
 
@@ -195,7 +195,8 @@ impl Ordered {
 }
 
 impl Window {
-    /// Takes its first `room` examples, or all; the remaining ones become the next window.
+    /// Takes the first `room` examples of this window, or all; the remaining ones become the next
+    /// window.
     fn split(&mut self, room: usize) -> Self {
         let Self { number, start, pieces, count } = std::mem::take(self);
         let (mut own, mut left) = (Self { number, start, ..Self::default() }, room.min(count));

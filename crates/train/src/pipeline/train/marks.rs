@@ -1,4 +1,4 @@
-//! What stage `train` does between mini-batches: figures at marks, and checkpoints.
+//! Work of stage `train` between mini-batches: figures at marks, and checkpoints.
 
 use stepwell_engine::{Pause, Retired};
 

@@ -26,11 +26,11 @@ use crate::metrics::Scored;
 use crate::step::{Around, FinishedSteps, Incoming, Results, Stepping};
 use crate::{Error, Result};
 
-/// Results of the stage.
+/// Results of stage `train`.
 pub(super) struct Trained {
     pub(super) steps: FinishedSteps,
     pub(super) measured: Measured,
-    /// Why the data ended early.
+    /// Error that ended the data early.
     pub(super) failed: Option<Error>,
 }
 

@@ -72,7 +72,7 @@ impl Agreement {
     /// The most bytes of a rank's end for these parameters, without those of the transport.
     ///
     /// # Errors
-    /// If it does not support that many ranks or parameters.
+    /// If the protocol does not support that many ranks or parameters.
     pub(crate) fn bytes_max(plan: &RunPlan<'_>, parameters: &[ParameterSpec]) -> Result<u64> {
         let ranks = plan.ranks;
         match ranks.sync.dense {
@@ -85,7 +85,7 @@ impl Agreement {
         }
     }
 
-    /// Options of its protocol.
+    /// Options of the run's protocol.
     fn options(plan: &RunPlan<'_>) -> Options {
         let RunPlan { ranks, dense, .. } = plan;
         // The optimizer has its own rate.
@@ -182,7 +182,7 @@ impl Agreement {
         self.optimizer.sections(protocol.model())
     }
 
-    /// Sends the other ranks what they need of this rank's model.
+    /// Sends the other ranks the part of this rank's model that they need.
     fn show(&self, fabric: &Fabric, own: &Dense) -> Result<Settling> {
         let message = || {
             let mut message = fabric.message_of(own.bytes() as usize + 32 * own.sections.len());

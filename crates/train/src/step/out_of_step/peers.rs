@@ -1,4 +1,4 @@
-//! What this rank, as an owner and as a requester, knows of all ranks.
+//! State of all ranks, as this rank knows it as an owner and as a requester.
 
 use std::collections::VecDeque;
 
@@ -24,9 +24,9 @@ pub(super) struct Peers {
 
 #[derive(Debug, Default)]
 struct Rank {
-    /// Its gradients of steps that are not in the rows.
+    /// Gradients that the rank sent, of steps that are not in the rows.
     learned: VecDeque<Message>,
-    /// Number of steps whose gradients it has sent, and whose rows it was sent.
+    /// Numbers of steps whose gradients the rank has sent, and for which it was sent rows.
     received: u64,
     answered: u64,
 }
@@ -80,7 +80,7 @@ impl Peers {
         Ok(self.rows.iter().all(Option::is_some))
     }
 
-    /// Takes these rows.
+    /// Takes the rows of this rank's next mini-batch.
     pub(super) fn take_rows(&mut self) -> Vec<Message> {
         self.rows.iter_mut().filter_map(Option::take).collect()
     }

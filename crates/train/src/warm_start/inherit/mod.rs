@@ -1,4 +1,4 @@
-//! What a model inherits from a checkpoint: rows by table, dense parameters by name.
+//! Inheritance of a model from a checkpoint: rows by table, dense parameters by name.
 //!
 //! ```text
 //!   table group with the same tables, rows of the same parts ──► links to its segments
@@ -39,7 +39,7 @@ pub(crate) enum GroupOrigin {
     Empty,
 }
 
-/// What a model inherits.
+/// Parts of a model that come from a checkpoint, and the differences between both models.
 #[derive(Debug)]
 pub(crate) struct Inheritance {
     /// Source of each table group's rows.
@@ -64,7 +64,7 @@ struct Was {
 }
 
 impl Inheritance {
-    /// What `model` with settings `config` inherits from `checkpoint`.
+    /// Returns what `model` with settings `config` inherits from `checkpoint`.
     ///
     /// # Errors
     /// A table that would lose lanes, and a checkpoint whose settings this build cannot read.

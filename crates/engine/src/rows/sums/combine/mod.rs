@@ -82,7 +82,7 @@ impl<'a> RankSums<'a> {
 /// Sums of all ranks for one table's rows.
 #[derive(Debug)]
 pub(in crate::rows) struct Partials<'a> {
-    /// By rank.
+    /// Sums of each rank.
     ranks: Vec<RankSums<'a>>,
     /// First block of each rank's subtrees. // (ranks) of (subtrees)
     firsts: Vec<Vec<u32>>,
@@ -209,7 +209,7 @@ impl RowGradients for Combined<'_> {
     }
 }
 
-/// Adds to `message` what the owner of `rows` of one table needs, in the format of
+/// Adds the sums for the owner of `rows` of one table to `message`, in the format of
 /// [`RankSums::read`]: the sums of `width` weights over each row's bags of each subtree of blocks,
 /// and how often each row occurs if `tells_seen`.
 pub(in crate::rows) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(

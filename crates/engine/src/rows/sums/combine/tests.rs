@@ -146,7 +146,7 @@ fn ranks_sum_to_the_bits_of_one() {
                 assert_eq!(same, sum, "row {row} of {keys} keys, {count} blocks, {ranks} ranks");
                 let (seen, also) =
                     ((seen.examples, seen.positives), (also.examples, also.positives));
-                // That a row occurs is known in any case.
+                // The owner knows in any case that a row occurs.
                 let known = if tells_seen { also == seen } else { also.0 > 0 };
                 assert!(known, "row {row}, {ranks} ranks: {also:?}, {seen:?}");
             }

@@ -41,7 +41,7 @@ pub(crate) const fn listed_bytes(rows: u64) -> u64 {
 /// Deletions of some segments, kept until all rows are added.
 #[derive(Default)]
 struct Deletions {
-    /// By index of the segment in the manifest.
+    /// Deletions by index of the segment in the manifest.
     held: HashMap<usize, Vec<Deletion>>,
     count: usize,
 }
@@ -51,7 +51,7 @@ struct Try<'a> {
     loader: &'a Loader<'a>,
     parting: Parting,
     order: Order,
-    /// By index of the segment in the manifest.
+    /// Facts about each segment, by its index in the manifest.
     known: Vec<OnceLock<Known>>,
     deletions: Mutex<Deletions>,
 }

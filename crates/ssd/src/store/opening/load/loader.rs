@@ -20,7 +20,7 @@ pub(super) struct Loader<'a> {
     pub(in crate::store) options: &'a StoreOptions,
     pub(in crate::store) manifest: &'a Manifest,
     pub(in crate::store) counters: &'a Counters,
-    /// Where the segments are, in order.
+    /// Files of the segments, or their places, in order.
     pub(in crate::store) sources: Vec<Source>,
     /// Number of places of a slot.
     pub(in crate::store) pages: u32,
@@ -44,7 +44,7 @@ pub(in crate::store) struct FilePlace {
 }
 
 impl FilePlace {
-    /// Opens the file of `entry` there.
+    /// Opens the file of `entry` in this directory.
     pub(in crate::store) fn open(
         self,
         disks: &[Arc<dyn Disk>],

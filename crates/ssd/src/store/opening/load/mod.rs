@@ -45,8 +45,8 @@ use crate::{Error, Result};
 
 /// Number of secrets under which an index grown from empty is tried.
 const SECRETS_MAX: u32 = 4;
-/// Opens what the manifest names; reads and checks everything but pages. `files` are its segments
-/// in order, if they are open already.
+/// Opens the segments that the manifest names; reads and checks everything but pages. `files` are
+/// the segments' files in order, if they are open already.
 pub(in crate::store) fn load(
     disks: &[Arc<dyn Disk>],
     options: &StoreOptions,

@@ -51,9 +51,9 @@ impl Known {
 /// A segment that was read.
 pub(in crate::store) struct Read {
     pub(in crate::store) known: Known,
-    /// Its rows that count, with their numbers, in order.
+    /// Rows that count, with their numbers, in order.
     pub(in crate::store) rows: Vec<(u32, Key)>,
-    /// Its deletions that count.
+    /// Deletions that count.
     pub(in crate::store) deletions: Vec<Deletion>,
 }
 

@@ -19,11 +19,11 @@ const MESSAGES_MAX: u64 = 2048;
 pub(super) struct Tensor {
     pub(super) table: TableId,
     pub(super) keys: Vec<Key>,
-    /// Its lanes among all parameters.
+    /// Lanes of the tensor among all parameters.
     pub(super) lanes: Range<usize>,
 }
 
-/// What all ranks' parameter servers share, except the values of parameters.
+/// Settings that all ranks' parameter servers share, without the values of parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     pub(super) tensors: Vec<Tensor>,
@@ -89,7 +89,7 @@ impl Tables {
     /// The most bytes of one rank's parameter server and its worker, with `ranks` ranks.
     ///
     /// # Errors
-    /// If there are more ranks or tables than it supports.
+    /// If there are more ranks or tables than the server supports.
     pub(crate) fn bytes_max(&self, ranks: usize) -> Result<u64> {
         let of_rank = |rank| Ok(self.settings.bounds(rank, ranks)?.total());
         let bounds = (0..ranks).map(of_rank).collect::<stepwell_geeps::Result<Vec<u64>>>();
