@@ -87,7 +87,7 @@ fn refuse_trace(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The options that model reads; `None` if none of them was given.
+/// Options of reads; `None` if none of them is given.
 fn reads(args: &CacheSimArgs) -> Option<ReadOptions> {
     let CacheSimArgs { rows_per_page, read_unit, harvest, .. } = args;
     rows_per_page.or(*read_unit).or(*harvest)?;

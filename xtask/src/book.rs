@@ -78,7 +78,7 @@ fn links_of(text: &str) -> impl Iterator<Item = &str> {
     of(" href=\"").chain(of(" src=\"")).filter(is_here)
 }
 
-/// What is wrong with a link of a page.
+/// Fault of a link of a page, if any.
 fn fault(
     root: &Path,
     book: &Path,

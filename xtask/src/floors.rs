@@ -159,7 +159,7 @@ fn fault(edge: &Edge) -> Option<String> {
     Some(format!("{} ({from}) uses {} ({to}){tests}: that goes {way}", edge.from, edge.to))
 }
 
-/// Prints a line for each crate of the table: its floor, and what it uses.
+/// Prints a line for each crate of the table: its floor, and the crates that it uses.
 fn print_graph(edges: &[Edge]) {
     for (floor, crates) in FLOORS {
         for (index, name) in crates.iter().enumerate() {

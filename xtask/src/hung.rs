@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use crate::skipped;
 
-/// File that collects them.
+/// File that collects the programs that hung.
 fn file(root: &Path) -> PathBuf {
     skipped::file(root).with_file_name("hung.txt")
 }
 
 /// Clears the file.
 pub(crate) fn begin(root: &Path) {
-    // It may not exist.
+    // The file may not exist.
     let _ = fs::remove_file(file(root));
 }
 

@@ -134,7 +134,7 @@ fn kill(pid: u32) {
     let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
-/// What every thread of a process tree waits for.
+/// Describes what every thread of a process tree waits for.
 fn explain(root: u32) -> String {
     let mut text = String::new();
     for pid in tree(root) {

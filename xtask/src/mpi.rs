@@ -1,6 +1,7 @@
 //! Ranks as processes, if MPI is installed.
 //!
-//! Then everything is linted, built and tested with the feature, so that nothing is built twice.
+//! With MPI, everything is linted, built and tested with the feature, so that nothing is built
+//! twice.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +17,7 @@ const FEATURES: &str = "stepwell/mpi,stepwell-lab/mpi,stepwell-fabric/mpi,stepwe
 /// processes than there are cores.
 pub(crate) const QUICK: [(&str, &str); 4] =
     [("fabric", "mpi"), ("lab", "mpi"), ("stepwell", "mpi"), ("sync", "mpi")];
-/// Those that only the long suite has time for.
+/// Further programs that launch themselves, for which only the long suite has time.
 pub(crate) const LONG: [(&str, &str); 2] = [("geeps", "mpi"), ("sim", "mpi")];
 
 /// Cargo arguments for the feature; empty if MPI isn't installed.

@@ -25,7 +25,7 @@ use crate::outcome::Outcome;
 use crate::tally::Tally;
 use crate::{hung, mpi, skipped};
 
-/// Several times what the longest test and the longest program take on a busy machine.
+/// Several times the durations of the longest test and the longest program on a busy machine.
 const LIMITS: Limits =
     Limits { test: Duration::from_secs(5 * 60), program: Duration::from_secs(15 * 60) };
 /// Number of times to run a program that hangs.

@@ -60,7 +60,7 @@ fn address(root: &Path, library: &str) -> Command {
 }
 
 fn thread(root: &Path, library: &str) -> Command {
-    // Its memory needs fixed addresses that the system must not use otherwise.
+    // ThreadSanitizer needs memory at fixed addresses that the system must not use otherwise.
     let mut tests = tests(root, "thread", &format!("setarch -R env LD_PRELOAD={library}"));
     let suppressions = root.join("crates/kernels/shim/tsan.supp");
     tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));

@@ -34,7 +34,7 @@ impl Tally {
         tally
     }
 
-    /// Adds these tests to those of the run.
+    /// Adds these tests to the counts of the run.
     pub(crate) fn add(self) {
         PASSED.fetch_add(self.passed, Ordering::Relaxed);
         FAILED.fetch_add(self.failed, Ordering::Relaxed);

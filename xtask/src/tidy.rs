@@ -87,7 +87,7 @@ fn wide_lines(path: &str, text: &str) -> Vec<String> {
     wide.map(fault).collect()
 }
 
-/// What is wrong with the head of a crate; empty for files that aren't a crate's root.
+/// Faults of the head of a crate; empty for files that aren't a crate's root.
 fn head_faults(path: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if !path.ends_with("src/lib.rs") && !path.ends_with("src/main.rs") {

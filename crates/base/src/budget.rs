@@ -7,9 +7,9 @@ use crate::bytes::ByteCount;
 /// One buffer's bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// What is bounded.
+    /// Name of the buffer.
     pub name: String,
-    /// Maximum bytes it ever takes.
+    /// Most bytes that the buffer takes.
     pub bytes: u64,
     /// The calculation behind it.
     pub why: String,

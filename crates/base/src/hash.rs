@@ -2,8 +2,9 @@
 //!
 //! Except for [`mix`], these are XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name
 //! and by the test vectors below, so that any other implementation can read today's checkpoints.
-//! Its seed isn't used: XXH3 adds it to short inputs before mixing, so two seeds with two inputs
-//! can easily give the same sum. What distinguishes hashes is part of the bytes instead.
+//! Seeds of XXH3 aren't used otherwise: XXH3 adds the seed to short inputs before mixing, so two
+//! seeds with two inputs can easily give the same sum. Text that distinguishes two kinds of hashes
+//! is part of the hashed bytes instead.
 
 use std::hash::Hasher;
 
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn keys_are_mixed_as_splitmix64_finalizes() {
-        // Its first outputs for the seeds 0 and 1234567, one golden gamma later.
+        // First outputs of SplitMix64 for the seeds 0 and 1234567, after adding one golden gamma.
         let gamma = 0x9E37_79B9_7F4A_7C15u64;
         assert_eq!(mix(Key(gamma)), 0xE220_A839_7B1D_CDAF);
         assert_eq!(mix(Key(1_234_567 + gamma)), 6_457_827_717_110_365_317);

@@ -36,7 +36,7 @@ const HUGE: usize = 2 << 20;
 /// Kind of pages at the end of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Huge pages as long as they are filled, small ones for the rest.
+    /// Huge pages where the data fills them, small pages for the rest.
     Exact,
     /// Whole huge pages, if the mapping has an eighth of one or more.
     RoundedUp,
@@ -106,7 +106,7 @@ pub struct HugeSlice<T> {
 }
 
 impl<T: Copy + Zeroable> HugeSlice<T> {
-    /// `len` zeros. Bytes: those of the elements, rounded up to a small page.
+    /// `len` zeros, in as many bytes as the elements have, rounded up to a small page.
     pub fn zeroed(len: usize) -> Self {
         Self::with_end(len, End::Exact)
     }

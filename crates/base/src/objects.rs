@@ -3,8 +3,8 @@
 //! **Why.** Readers of data request bytes of a URL and wait; the protocol, the number of tries and
 //! the library don't concern them.
 //!
-//! **Invariant.** Everything read of an object is of one version, the one that [`Objects::about`]
-//! described. Anything else is an error.
+//! **Invariant.** All bytes read from an object belong to the version that [`Objects::about`]
+//! described. If the object has changed since, reading is an error.
 
 use std::fmt::Debug;
 use std::io::{Error, Read};

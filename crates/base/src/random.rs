@@ -43,8 +43,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "names are hashed in littl
 
 /// Random words from the system, for secrets and ids, which never reach the model.
 ///
-/// They come from the standard library, which draws keys for its maps: no dependency, and no
-/// errors.
+/// Comes from the standard library, which draws keys for its maps: no dependency, and no errors.
 pub fn drawn<const COUNT: usize>() -> [u64; COUNT] {
     let state = RandomState::new();
     std::array::from_fn(|word| state.hash_one(word as u64))
@@ -59,8 +58,9 @@ pub struct Stream {
 impl Stream {
     /// The stream named `name` under `seed`.
     ///
-    /// It starts at XXH3-64, seed 0, of the seed (u64, little-endian) and the name. The seed is
-    /// part of the hashed bytes, since XXH3's own seed would only be added to a short name.
+    /// The first state is the XXH3-64, with seed 0, of `seed` (u64, little-endian) and `name`.
+    /// `seed` is part of the hashed bytes, since XXH3's own seed would only be added to a short
+    /// name.
     pub fn named(seed: u64, name: &[u8]) -> Self {
         let mut hash = hash::Checksum::new();
         hash.update(&seed.to_le_bytes());

@@ -106,7 +106,7 @@ impl Rule {
     ];
 }
 
-/// The rules in force: all, except one that a test may switch off.
+/// Rules in force: all of them, unless a test switched one off.
 pub type Rules = Switches<Rule>;
 
 /// Says which of a crate's rules `R` hold. Only tests turn on the feature `switches`; without it,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use stepwell_data::UNLABELLED;
 
-/// The exit statuses of the process and their meanings, except that of `diff`.
+/// Exit statuses of the process and their meanings, without the other meaning of 1 for `diff`.
 pub const STATUSES: [(&str, &str); 7] = [
     ("0", "success"),
     ("1", "failure, with a line on standard error"),

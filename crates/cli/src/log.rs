@@ -1,8 +1,8 @@
 //! Flags of every command that say how much it prints, and the log: events of the libraries, as
 //! lines on standard error.
 //!
-//! - **Why.** Off by default: what a user must know is printed as a note, a warning or an error
-//!   anyway, and scripts read standard error.
+//! - **Why.** The log is off by default: notes, warnings and errors are printed anyway, and scripts
+//!   read standard error.
 //! - **How.** Libraries emit events through `tracing` and read no clock for them; the time of a
 //!   line is taken here. Lines go through [`say`], one per event.
 //! - **Failure.** A line that cannot be written is lost, and the run continues.

@@ -3,8 +3,8 @@
 //! Before the work begins, files are refused that cannot be written or that the command reads under
 //! any name: files are compared by device and inode. A file is written next to its place under an
 //! unused name, synced and moved there, so that a full disk or a power cut leaves an older file
-//! unchanged. The next process that writes the same file removes what a killed process left: its
-//! name has the process's number, and nobody holds its lock.
+//! unchanged. The next process that writes the same file removes temporary files of killed
+//! processes: a temporary name has the number of its process, and nobody holds the lock.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -117,7 +117,7 @@ fn writable(path: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let real = path.canonicalize()?;
             if File::options().append(true).open(path)?.metadata()?.is_file() {
-                // Its replacement is written next to it first.
+                // The replacement is written next to the file first: check that this is possible.
                 fs::remove_file(create_beside(&real)?.0)?;
             }
             Ok(real)
@@ -187,7 +187,7 @@ pub fn check_directory(flag: &str, path: &Path) -> Result<(), Failure> {
 pub struct Output {
     /// The file, under a temporary name until [`finish`](Output::finish).
     pub file: File,
-    /// Its temporary and final path; `None` for a device or a pipe, which is written directly.
+    /// Temporary and final path; `None` for a device or a pipe, which is written directly.
     moves: Option<(PathBuf, PathBuf)>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn speak_as(program: &'static str) {
     PROGRAM.get_or_init(|| program);
 }
 
-/// Prints only results, warnings and errors from now on.
+/// Suppresses later output, except results, warnings and errors.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -55,7 +55,7 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Prints lines about the run to standard error from now on, and leaves standard output to the
+/// Redirects later lines about the run to standard error, and leaves standard output to the
 /// command's JSON.
 pub fn aside() {
     ASIDE.store(true, Ordering::Relaxed);

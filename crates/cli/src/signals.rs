@@ -29,7 +29,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Handles signals from now on.
+    /// Starts to handle signals.
     ///
     /// # Errors
     /// If the system does not allow it.
@@ -93,8 +93,8 @@ impl Signals {
     }
 }
 
-/// Makes growing a file beyond the process's limit a write error from now on, instead of a signal
-/// that ends the process.
+/// Makes growing a file beyond the process's limit a write error, instead of a signal that ends the
+/// process.
 ///
 /// # Errors
 /// If the system does not allow it.

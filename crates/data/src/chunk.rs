@@ -115,7 +115,7 @@ impl Chunk {
         self.reasons.clear();
     }
 
-    /// Sets the position of this chunk to that of `block`.
+    /// Sets the position of this chunk to the position of `block`.
     pub(crate) fn begin(&mut self, block: &Block) {
         (self.file, self.first_line, self.line_count) = (block.file, block.first_line, block.lines);
         self.header_lines = block.head.as_ref().map_or(0, |head| head.header_lines);

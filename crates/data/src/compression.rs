@@ -112,7 +112,7 @@ const EVEN_BYTES: usize = 128 * 1024;
 /// Reads from a decoder that always has the same room for its output.
 ///
 /// The zstd library decodes a frame in one pass if its input is at hand and its output fits, and
-/// then compares the size in the frame's header with what the frame held; otherwise it can miss a
+/// then compares the size in the frame's header with the decompressed size; otherwise it can miss a
 /// difference. Whether a damaged file is refused must not depend on the caller's buffers.
 /// A plain [`BufReader`] would pass large reads on to the decoder.
 struct EvenReads<R>(BufReader<R>);

@@ -71,8 +71,8 @@ impl FileReader {
         Ok(reader)
     }
 
-    /// Fills `block` with the next lines or examples, and asks `follower` which of them to use.
-    /// Returns false at the end of the last file.
+    /// Fills `block` with the next lines or examples; `follower` selects the ones to use. Returns
+    /// false at the end of the last file.
     ///
     /// # Errors
     /// A file that can't be opened, read or decompressed, a damaged file, or a line longer than a

@@ -97,7 +97,7 @@ impl Moment {
         Self { seconds: day.saturating_mul(DAY_SECONDS), nanos: 0 }
     }
 
-    /// A number of units, `per_second` of which make a second; at most 10^9.
+    /// `units` units after the start of 1970; a second has `per_second` units, at most 10^9.
     pub(crate) fn of_units(units: i64, per_second: i64) -> Self {
         // Below 10^9 for any unit.
         let nanos = (units.rem_euclid(per_second) * (SECOND_NANOS / per_second)) as u32;
@@ -162,8 +162,8 @@ impl Moment {
 
 /// A date in the Gregorian calendar.
 ///
-/// It is computed with years that begin in March, so that a leap day comes last, and 400 years have
-/// 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
+/// Computed with years that begin in March, so that a leap day comes last; 400 years have 146,097
+/// days (Hinnant, "chrono-compatible low-level date algorithms").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Date {
     year: i64,
@@ -183,7 +183,7 @@ impl Date {
         Self { year: year + era * 400 + i64::from(month <= 2), month, day }
     }
 
-    /// Its day, counted from 1970.
+    /// Number of the day, counted from 1970.
     fn number(self) -> i64 {
         let year = self.year - i64::from(self.month <= 2);
         let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -41,7 +41,7 @@ fn is_of_numbers(byte: &u8) -> bool {
 pub(crate) fn why_no_number(text: &[u8]) -> &'static str {
     let text = std::str::from_utf8(text).unwrap_or("?");
     match text.parse::<f64>() {
-        // It parses as `f64`, so its digits are well-formed.
+        // The text parses as `f64`, so its digits are well-formed.
         Ok(value) if value.is_nan() || text.contains(['n', 'N']) => {
             "not a finite number; leave the field empty where it is missing"
         }

@@ -53,7 +53,7 @@ impl Separators {
         (separator | end) & HIGHS
     }
 
-    /// Bytes of `word` before the first one that ends a field; 8 if none does.
+    /// Number of bytes of `word` before the first byte that ends a field; 8 if none does.
     #[inline]
     fn bytes_before(self, word: u64) -> usize {
         (self.hits(word).trailing_zeros() / 8) as usize
@@ -85,7 +85,7 @@ pub(crate) fn field_end(bytes: &[u8], at: usize) -> usize {
     Separators::TABS.field_end(bytes, at)
 }
 
-/// Index of the first byte from `at` that can't be part of a JSON string as it is (a quote, a
+/// Index of the first byte from `at` that ends a JSON string or must be escaped in it (a quote, a
 /// backslash, a control character), or the length of `bytes`.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {

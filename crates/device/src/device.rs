@@ -101,7 +101,7 @@ impl Device {
         self.0.checker.is_some()
     }
 
-    /// Whether it can multiply matrices.
+    /// Checks that the device can multiply matrices.
     ///
     /// # Errors
     /// If it can't: what is missing.

@@ -230,7 +230,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Its bytes in memory, the first byte lowest.
+    /// Bytes of the value in memory, the first byte lowest.
     pub(crate) fn bits(&self) -> u64 {
         match *self {
             Self::Address(value) | Self::U64(value) => value,

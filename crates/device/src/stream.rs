@@ -61,7 +61,7 @@ impl Stream {
         self.name
     }
 
-    /// Copies elements `range` of `from` to those of `to` from `at` on.
+    /// Copies elements `range` of `from` to `to`, from element `at` on.
     ///
     /// # Errors
     /// Earlier failures, and unordered accesses.
@@ -79,7 +79,7 @@ impl Stream {
         self.copy(up, ends, Some(from.fly(Mode::Read)), self.place("copy up"))
     }
 
-    /// Copies elements `range` of `from` to those of `to` from `at` on.
+    /// Copies elements `range` of `from` to `to`, from element `at` on.
     ///
     /// # Errors
     /// As for [`Stream::up`].
@@ -97,7 +97,7 @@ impl Stream {
         self.copy(down, ends, Some(to.fly(Mode::Write)), self.place("copy down"))
     }
 
-    /// Copies elements `range` of `from`, on any device, to those of `to` on this device, from `at`
+    /// Copies elements `range` of `from`, on any device, to `to` on this device, from element `at`
     /// on.
     ///
     /// # Errors

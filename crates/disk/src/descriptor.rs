@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::gauge::Permit;
 
-/// What a descriptor is used for.
+/// Use of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Operations with nothing for a sync to make durable.

@@ -47,7 +47,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// If there is no directory at `path`.
     fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>>;
 
-    /// Opens another directory, creating it and its parents if needed. What it creates survives a
+    /// Opens another directory, creating it and its parents if needed. New directories survive a
     /// crash: each new name is synced before anything is put below it.
     ///
     /// # Errors
@@ -314,7 +314,7 @@ pub(crate) fn create_for(disk: &dyn Disk, name: &str) -> Result<()> {
     }
 }
 
-/// What a name in a directory refers to.
+/// Kind of an entry of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -328,9 +328,9 @@ pub enum EntryKind {
 /// Identity of a directory, see [`Disk::identity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The device it is on.
+    /// Number of the device with the directory.
     pub device: u64,
-    /// Its inode number there.
+    /// Inode number on that device.
     pub inode: u64,
 }
 

@@ -166,7 +166,7 @@ pub enum Error {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its length.
+        /// Length of the file.
         bytes: u64,
         /// The reader's bound.
         bytes_max: u64,

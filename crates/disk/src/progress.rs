@@ -27,7 +27,7 @@ pub(crate) struct Progress {
     short: io::ErrorKind,
 }
 
-/// What to do after an attempt.
+/// Next step after an attempt.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Finish: all bytes were moved.

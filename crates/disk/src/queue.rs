@@ -81,16 +81,16 @@ pub trait Queue: Send + Debug {
     /// Calls `done` with finished operations, in any order; returns their number.
     ///
     /// # Errors
-    /// If the system takes no operations or returns none; those in flight stay so.
+    /// If the system takes no operations or returns none; operations in flight stay in flight.
     fn complete(&mut self, wait: Wait, done: &mut dyn FnMut(Done<'_>)) -> Result<usize>;
 }
 
 /// Whether a call waits for operations in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It does not wait.
+    /// Does not wait.
     No,
-    /// It waits until at least one has finished, if any is in flight.
+    /// Waits until at least one operation has finished, if any is in flight.
     ForOne,
 }
 

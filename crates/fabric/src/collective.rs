@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// An operation of all ranks together.
 pub trait Collective {
-    /// Its result.
+    /// Result of the operation.
     type Output;
 
     /// The result, once complete; it must not be polled after that.
@@ -123,7 +123,7 @@ pub fn all_gather(fabric: &Fabric, tag: Tag, message: Message) -> Result<AllToAl
 /// Every rank sends a message to the root.
 #[derive(Debug)]
 pub struct Gather {
-    /// What the root waits for.
+    /// Messages that the root waits for; `None` on other ranks.
     waits: Option<AllToAll>,
 }
 

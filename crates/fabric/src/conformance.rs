@@ -254,7 +254,7 @@ fn who_waits_is_told_of_what_is_put(fabric: &Fabric) {
     }
 }
 
-/// All ranks know what all others draw, so that each knows what it will receive.
+/// Every rank draws the traffic of all ranks, so that it knows the messages that it will receive.
 fn drawn_traffic_arrives(fabric: &Fabric) {
     const MESSAGES: u64 = 200;
     let (rank, size) = (fabric.rank(), fabric.size());

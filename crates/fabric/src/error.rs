@@ -14,7 +14,7 @@ pub enum Error {
     Failed {
         /// The rank.
         rank: usize,
-        /// Its reason.
+        /// Reason that the rank sent.
         why: String,
     },
     /// A rank ended normally, but something was still expected of it.

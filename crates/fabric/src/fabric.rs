@@ -39,7 +39,7 @@ pub struct Fabric {
 pub struct Sent {
     /// Number of messages and puts.
     pub messages: u64,
-    /// Their bytes, as counted by [`Message::bytes`], without the carrier's overhead.
+    /// Bytes of these, as counted by [`Message::bytes`], without the carrier's overhead.
     pub bytes: u64,
 }
 
@@ -146,9 +146,9 @@ impl Fabric {
 
     /// Starts to put `bytes` into a window of rank `to`, at `offset`. They become visible there in
     /// any order, but all of them before this rank's later puts into the same window or messages to
-    /// `to`; a barrier does not wait for them. They may overtake what it sent earlier. No two ranks
-    /// may put into the same word of 8 bytes; such a word is never visible in part if it is put
-    /// alone or among others that begin at a whole word.
+    /// `to`; a barrier does not wait for them. They may overtake earlier messages of this rank. No
+    /// two ranks may put into the same word of 8 bytes; such a word is never visible in part if it
+    /// is put alone or among others that begin at a whole word.
     ///
     /// # Errors
     /// As for [`Fabric::send`].

@@ -106,10 +106,10 @@ impl Message {
     }
 }
 
-/// What is wrong with a message.
+/// Why a message is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It ends before an expected section.
+    /// The message ends before an expected section.
     #[error("it has {0} sections, but one more is expected")]
     Ends(usize),
     /// A section does not hold whole values of the expected kind, or is truncated.
@@ -117,13 +117,13 @@ pub enum Malformed {
     Section {
         /// Number of the section, from 0.
         section: usize,
-        /// Its declared size.
+        /// Declared size of the section, in bytes.
         bytes: u64,
     },
-    /// It has more sections than expected.
+    /// The message has more sections than expected.
     #[error("it has more than {0} sections")]
     GoesOn(usize),
-    /// Its content contradicts itself or known facts.
+    /// The content contradicts itself or known facts.
     #[error("{0}")]
     Wrong(&'static str),
 }

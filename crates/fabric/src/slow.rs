@@ -57,7 +57,7 @@ impl Network {
 /// State of a rank's link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    /// When it will have passed everything that it was given.
+    /// Time in seconds at which the link has passed all bytes sent so far.
     free_at: f64,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - **Why.** Other processes may write into it at any time, without a lock of this one. So there
 //!   are no references to its bytes: they are copied in and out, word by word.
-//! - **How.** Words are atomic. Reading ends with a fence, so that what is read after seeing a word
-//!   is at least as new as when that word was written.
+//! - **How.** Words are atomic. Reading ends with a fence, so that values read after seeing a word
+//!   are at least as new as when that word was written.
 //! - **Bounds.** The requested words; they are counted where windows are opened.
 
 use std::fmt::{Debug, Formatter};

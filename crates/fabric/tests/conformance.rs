@@ -102,7 +102,7 @@ fn nobody_passes_a_barrier_before_all_have_come() {
     on_post(5, 9, job);
 }
 
-/// Ranks of which the first has faults.
+/// Ranks on threads, the first with a faulty carrier.
 fn faulty(size: usize, faults: Faults) -> Vec<Fabric> {
     let wrap = |fabric: Fabric| match fabric.rank() {
         0 => fabric.carried_by(|inner| Arc::new(FaultyCarrier::new(inner, faults))),

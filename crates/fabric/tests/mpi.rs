@@ -23,7 +23,7 @@ const PATIENCE_SECONDS: f64 = 2.0;
 /// Time after which a case has failed.
 const LIMIT: Duration = Duration::from_secs(50);
 
-/// What ranks do, and with which options.
+/// A test by name, with options for its ranks.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -162,7 +162,7 @@ fn launch(case: Case) -> (Option<bool>, String) {
             break Some(status.success());
         }
         if start.elapsed() > LIMIT {
-            // It passes the signal on to the ranks before it ends.
+            // The launcher passes the signal on to the ranks before it ends.
             signal("TERM", child.id());
             child.wait().unwrap();
             break None;
@@ -291,7 +291,7 @@ fn go(fabric: &Fabric, name: &str) {
 }
 
 fn names_who_went(fabric: &Fabric) {
-    // It may vanish before this rank has seen its arrival.
+    // The other rank may vanish before this one has seen its arrival at the barrier.
     let came = fabric.wait(Barrier::start(Tag(0)));
     let start = Instant::now();
     let error = came.and_then(|()| fabric.wait(Barrier::start(Tag(1)))).unwrap_err();

@@ -1,12 +1,12 @@
 //! A network of two layers that several workers train together through a parameter server, each on
-//! its own examples. Its loop is that of Cui et al., GeePS (2016), algorithm 1.
+//! its own examples, with the loop of Cui et al., GeePS (2016), algorithm 1.
 //!
 //! ```text
 //! cargo run --release -p stepwell-geeps --example mlp -- WORKERS BUDGET
 //! ```
 //!
-//! It prints the loss, the data pinned in a budget of `BUDGET` bytes (56 KiB by default), and the
-//! bytes copied.
+//! The example prints the loss, the data pinned in a budget of `BUDGET` bytes (56 KiB by default),
+//! and the bytes copied.
 
 #![expect(clippy::print_stdout, reason = "the example prints its figures")]
 
@@ -130,7 +130,7 @@ fn train(geeps: &Geeps, batch: Option<&Batch>) -> Result<f32> {
         geeps.post_local_access(from, Save::NoSave)?;
         geeps.post_local_access(gradients, Save::NoSave)?;
         geeps.post_local_access(below, Save::Save)?;
-        // It is sent while the layers below compute.
+        // The update is sent while the layers below compute.
         geeps.table_clock(table)?;
     }
     Ok(loss)

@@ -29,7 +29,7 @@ enum Asked {
     Ticket(u64),
     /// In a virtual iteration, the operation at this place.
     Virtual(usize),
-    /// It was taken.
+    /// The application has taken the buffer.
     Over,
 }
 
@@ -134,7 +134,7 @@ pub struct Access {
     pub(crate) shared: Arc<Shared>,
     pub(crate) acquire: Acquire,
     held: Option<Held>,
-    /// Whether a stream was given its memory without a later `done_on`.
+    /// Whether `on` was called without a later `done_on`.
     is_used: bool,
 }
 
@@ -145,12 +145,12 @@ pub(crate) enum Held {
 }
 
 impl Access {
-    /// Whether it belongs to a virtual iteration, and has no memory.
+    /// Whether the access belongs to a virtual iteration, and has no memory.
     pub fn is_virtual(&self) -> bool {
         matches!(self.held, Some(Held::Virtual(_)))
     }
 
-    /// Number of floats: those of a row for each key, one after another.
+    /// Number of floats: one row for each key, one after another.
     pub fn floats(&self) -> usize {
         match &self.held {
             Some(Held::Served(served)) => served.piece.floats(),
@@ -174,10 +174,10 @@ impl Access {
         }
     }
 
-    /// Its values in host memory. // (keys, row_floats)
+    /// Values in host memory. // (keys, row_floats)
     ///
     /// # Errors
-    /// If it is in memory of a device, or virtual.
+    /// If the buffer is in memory of a device, or virtual.
     pub fn values(&mut self) -> Result<&mut [f32]> {
         match self.piece("values")? {
             Piece::Host(values) => Ok(values),
@@ -185,11 +185,11 @@ impl Access {
         }
     }
 
-    /// Its memory on a device, for later operations of `stream`, to be followed by
+    /// Memory on a device, for later operations of `stream`, to be followed by
     /// [`Access::done_on`]. // (keys, row_floats)
     ///
     /// # Errors
-    /// If it is in host memory, or virtual, or the device failed.
+    /// If the buffer is in host memory, or virtual, or the device failed.
     pub fn on(&mut self, stream: &Stream) -> Result<&Buffer<f32>> {
         if !matches!(self.piece("on")?, Piece::Device(_)) {
             return Err(Error::call("on", "the buffer is on the host: use `values`"));

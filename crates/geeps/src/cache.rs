@@ -50,7 +50,7 @@ impl Updates {
         }
     }
 
-    /// Which rows of `part` were updated, numbered from its start.
+    /// Updated rows of `part`, numbered from its start.
     pub(crate) fn touched(&self, part: &Range<usize>) -> Vec<u32> {
         let touched = self.touched[part.clone()].iter().enumerate();
         touched.filter(|(_, touched)| **touched).map(|(row, _)| row as u32).collect()
@@ -137,7 +137,7 @@ impl Cache {
         }
     }
 
-    /// The least age of all its rows.
+    /// The least age of all rows.
     pub(crate) fn age(&self) -> u64 {
         self.ages.iter().copied().min().unwrap_or(0)
     }
@@ -147,7 +147,7 @@ impl Cache {
         self.ahead_at(self.clock)
     }
 
-    /// That number when the application is at `clock`.
+    /// Number of clocks that some shard has not answered when the application is at `clock`.
     pub(crate) fn ahead_at(&self, clock: u64) -> u64 {
         clock.saturating_sub(self.answered.iter().copied().min().unwrap_or(0))
     }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(touched, 2);
         let second = cache.outgoing.pop_front().unwrap();
         assert!(second.clock == 1 && second.updates.is_none());
-        // Its memory is reused, without its content.
+        // The memory of `updates` is reused, without the content.
         cache.keep(updates);
         cache.update(&some, &[7.0; 4]);
         cache.commit();

@@ -47,7 +47,7 @@ pub enum Error {
         budget: u64,
         /// Bytes in use at the peak.
         peak: u64,
-        /// What is in use at the peak.
+        /// Data in use at the peak.
         most: String,
         /// Twice the peak.
         need: u64,

@@ -1,10 +1,10 @@
-//! The virtual iteration: operations are recorded, and what follows from them is planned.
+//! The virtual iteration: operations are recorded, and the placement of data is planned from them.
 //!
 //! - **How.** Between [`Geeps::begin_virtual`] and [`Geeps::end_virtual`] every call returns at
 //!   once, with accesses that have no memory. When it ends, data moves where its placement
 //!   requires, or as soon as pending returns are complete.
-//! - **Failure.** If the budget is less than twice what is accessed at once, that is refused with
-//!   the arithmetic, and everything is as before, without a sequence.
+//! - **Failure.** A budget of less than twice the bytes accessed at once is refused with the
+//!   arithmetic, and everything is as before, without a sequence.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Geeps {
             return Err(Error::call("begin_virtual", why));
         }
         state.drop_foreseen();
-        // Its indexes are dropped before new ones are made.
+        // The old indexes are dropped before new ones are made.
         state.sequence = Sequence::default();
         state.gathering = Some(Vec::new());
         Ok(())

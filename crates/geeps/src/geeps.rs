@@ -167,7 +167,7 @@ impl Geeps {
             return Err(Error::Ahead { table, clocks });
         }
         if state.line.reads(number) {
-            // It would be chance whether it sees this clock.
+            // Whether the read sees this clock would depend on timing.
             let why = format!("a read of '{}' is pending: take it first", cache.layout.name);
             return Err(Error::call("table_clock", why));
         }
@@ -375,7 +375,7 @@ impl Geeps {
     }
 }
 
-/// What is given back, and how many of its bytes need not be saved.
+/// A return, and how many of its bytes need not be saved.
 struct Given {
     reclaim: Reclaim,
     avoided: u64,

@@ -9,25 +9,26 @@
 pub enum Rule {
     /// A read waits until the cache is fresh enough. Else: it is older than its bound.
     AgeAtRead,
-    /// If updates go by clock, a shard waits for those of all workers. Else: some are read early,
-    /// in the clock that makes them.
+    /// If updates are applied by clock, a shard waits for the updates of all workers. Else: some
+    /// are read early, in the clock that makes them.
     WaitForAllWorkers,
-    /// It then applies them in order of ranks. Else: sums follow the order of messages.
+    /// A shard applies the updates of a clock in order of ranks. Else: sums follow the order of
+    /// messages.
     ApplyInOrderOfRanks,
     /// Memory used by an operation of a stream is reused after that operation's event. Else: it is
     /// overwritten while it is copied.
     EventBeforeReuse,
     /// Local data is fetched after it was saved. Else: its previous values are read.
     SaveBeforeFetch,
-    /// Data read ahead for another clock than that of its read is discarded. Else: an application
-    /// that clocks differently than recorded reads data that is too old.
+    /// Data read ahead is discarded if the clock differs from the clock of its read. Else: an
+    /// application that clocks differently than recorded reads data that is too old.
     ClockOfForeseen,
     /// A clock commits the updates before it. Else: some belong to the next one.
     UpdatesBeforeClock,
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 7] = [
         Self::AgeAtRead,
         Self::WaitForAllWorkers,
@@ -39,5 +40,5 @@ impl Rule {
     ];
 }
 
-/// The rules in force: all, except one that a test may switch off.
+/// Rules in force: all of them, unless a test switched one off.
 pub type Rules = stepwell_base::rules::Switches<Rule>;

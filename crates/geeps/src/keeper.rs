@@ -4,8 +4,8 @@
 //!   push of worker w, clock c ──► waiting[w] ──► applied ──► clocks[w] = c + 1 ──► snapshots
 //! ```
 //!
-//! - **By clock.** Updates wait until every worker that has not ended has sent those of the same
-//!   clock; then they are applied, those of rank 0 first, and the data age grows by one. So a sum
+//! - **By clock.** Updates wait until every worker that has not ended has sent its updates of the
+//!   same clock; then they are applied in order of ranks, and the data age grows by one. So a sum
 //!   has one order, whatever the order of arrival, and no snapshot has a part of a clock.
 //! - **On arrival.** Updates are applied as they arrive; the age is still the least clock.
 //! - **Snapshots.** All workers get one when the age grows; on arrival, the pushing worker always
@@ -14,8 +14,8 @@
 //! - **End.** A worker that has ended delays no other. When all have, and their updates are
 //!   applied, the keeper announces that to all; when all keepers have, it is done: no messages are
 //!   in flight, and another parameter server may have the same tags.
-//! - **Invariants.** A push has the clock after that of the previous one, and the digest of this
-//!   rank's table; otherwise, ranks differ, and all end.
+//! - **Invariants.** A push has the clock after the clock of the previous push, and the digest of
+//!   this rank's table; otherwise, ranks differ, and all end.
 //! - **Bounds.** `clocks_ahead` pushes of each worker and table wait.
 
 use std::collections::VecDeque;

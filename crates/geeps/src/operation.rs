@@ -9,7 +9,7 @@ use crate::settings::Staleness;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalId(pub u32);
 
-/// What is requested, and of which table.
+/// Kind of a request, with the table or local data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// Current parameters.
@@ -23,7 +23,7 @@ pub(crate) enum What {
 /// Whether to fetch local data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
-    /// The buffer is filled with it.
+    /// The buffer is filled with the data.
     Fetch,
     /// The buffer's values are unspecified.
     NoFetch,

@@ -164,7 +164,7 @@ mod tests {
         let small: Vec<Piece> = (0..16).filter_map(|_| taken(&mut pool, &memory, 64)).collect();
         assert_eq!(small.len(), 16);
         assert!(taken(&mut pool, &memory, 1).is_none(), "it is full");
-        // Every other one is given back: half is free, in pieces of one.
+        // Every other buffer is given back: half of the pool is free, in separate pieces.
         let mut held = Vec::new();
         for (number, piece) in small.into_iter().enumerate() {
             if number % 2 == 0 { pool.give(piece) } else { held.push(piece) }

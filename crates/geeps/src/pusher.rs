@@ -4,7 +4,7 @@
 //!   computes on other tables.
 //! - **Order.** Clocks of a table leave in order, each to all shards. When the application has
 //!   closed and everything has left, the pusher announces to all ranks that nothing will follow.
-//! - **Bounds.** The lists of updates are those of the cache; messages reuse the fabric's buffers.
+//! - **Bounds.** The lists of updates belong to the cache; messages reuse the fabric's buffers.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! The reclaimer: processes what the application gives back, in that order.
+//! The reclaimer: processes the application's returns, in order.
 //!
 //! - **Buffers** of reads go back to the pool, with the event of the application's last use.
-//! - **Updates** are added to those of their clock. From a device they are copied down first; their
-//!   buffer goes back at once, and is reused after the event of that copy.
+//! - **Updates** are added to the sums of their clock. From a device they are copied down first;
+//!   the buffer goes back at once, and is reused after the event of that copy.
 //! - **Local data** is saved, unless the application declined, and may then be fetched again; on a
 //!   device the fetch waits for the copy, in its own stream.
-//! - **Commits** wait for all earlier updates: a clock has what was updated before the application
-//!   clocked, and nothing else.
+//! - **Commits** wait for all earlier updates: a clock has the updates before the application's
+//!   call, and no others.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn arrived(state: &mut State) -> Result<bool> {
     Ok(moved)
 }
 
-/// Processes the first return; else reports what it waits for.
+/// Processes the first return, or reports the event that it waits for.
 fn reclaim(state: &mut State) -> Result<Option<Moved>> {
     let Some(first) = state.reclaims.pop_front() else { return Ok(None) };
     match first {

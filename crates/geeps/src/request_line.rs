@@ -24,9 +24,9 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) piece: Piece,
-    /// Whether it is local data in place, and not an access buffer.
+    /// Whether this is local data in place, and not an access buffer.
     pub(crate) is_lent: bool,
-    /// For a read, the data age of its table at that moment; else 0.
+    /// For a read, the data age of its table when it was served; else 0.
     pub(crate) age: u64,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Served {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) acquire: Acquire,
-    /// The clock of its table at the time of the request.
+    /// Clock of the table at the time of the request.
     pub(crate) clock: u64,
-    /// Its place in the sequence, if it was foreseen.
+    /// Place in the sequence, if the request was foreseen.
     pub(crate) place: Option<usize>,
     /// Ticket of the application's request, once it has been made.
     pub(crate) ticket: Option<u64>,

@@ -1,4 +1,4 @@
-//! The sequence of operations of an iteration, recorded once, and what is foreseen from it.
+//! The sequence of operations of an iteration, recorded once, and the requests foreseen from it.
 //!
 //! - **Why.** Applications do the same in every iteration. Their next requests can be served before
 //!   they ask, their indexes are made once, and what to pin follows from all of it.
@@ -20,7 +20,7 @@ use crate::placement::{Data, Kind, Usage, Used};
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Acquire(Acquire),
-    /// Gives back what the operation at this place acquired.
+    /// Gives back the buffer that the operation at this place acquired.
     Release(usize),
     Clock(usize),
 }
@@ -29,9 +29,9 @@ pub(crate) enum Operation {
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) operations: Vec<Operation>,
-    /// The next one to follow; `None` while the application has no place in it.
+    /// Place of the next operation to follow; `None` while the application has no place.
     next: Option<usize>,
-    /// The clock that each table will have there. // (tables)
+    /// Clock that each table will have at that operation. // (tables)
     clocks: Vec<u64>,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Sequence {
 #[derive(Clone, Debug)]
 pub(crate) struct Foreseen {
     pub(crate) acquire: Acquire,
-    /// The clock of its table by then.
+    /// Clock that the table will have by then.
     pub(crate) clock: u64,
-    /// Its place in the sequence.
+    /// Place in the sequence.
     pub(crate) place: usize,
 }
 

@@ -18,7 +18,7 @@ pub const TABLES_MAX: usize = 16_384;
 /// The most floats of a row.
 pub const ROW_FLOATS_MAX: usize = 1 << 24;
 
-/// Allowed age of what is read.
+/// Allowed age of the data that a read returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Staleness {
     /// A worker at clock t sees all updates of all workers up to clock t - 1 minus this number.
@@ -76,9 +76,9 @@ pub struct TableSettings {
     pub name: String,
     /// Floats of a row.
     pub row_floats: usize,
-    /// Its keys, without duplicates.
+    /// Keys of the rows, without duplicates.
     pub keys: Vec<Key>,
-    /// Initial values of its rows.
+    /// Initial values of the rows.
     pub initial: Initial,
     /// When shards apply updates.
     pub applies: Applies,
@@ -91,8 +91,8 @@ pub struct LocalSettings {
     pub name: String,
     /// Floats of a row.
     pub row_floats: usize,
-    /// Its keys, without duplicates. An access of all of them in this order may use the data in
-    /// place.
+    /// Keys of the rows, without duplicates. An access of all of them in this order may use the
+    /// data in place.
     pub keys: Vec<Key>,
 }
 
@@ -164,7 +164,7 @@ impl Settings {
     /// Checks the settings.
     ///
     /// # Errors
-    /// What is not allowed, and what is.
+    /// A value that isn't allowed; the message has the allowed ones.
     pub fn check(&self) -> Result<()> {
         let wrong = |text: String| Err(Error::Setting(text));
         // Three tags each, and one more.

@@ -42,7 +42,7 @@ pub(crate) struct Local {
     pub(crate) is_held: bool,
 }
 
-/// What the application gave back.
+/// A return of the application.
 #[derive(Debug)]
 pub(crate) enum Reclaim {
     /// A buffer whose content is not needed.
@@ -112,7 +112,7 @@ impl State {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// The name and rows of what is requested.
+    /// Name and rows of the requested table or local data.
     pub(crate) fn rows(&self, what: What) -> (&str, &Rows) {
         match what {
             What::Read(table, _) | What::PreUpdate(table) => {

@@ -76,7 +76,7 @@ pub struct Running {
     is_finished: bool,
 }
 
-/// What remains of a parameter server.
+/// Results of a parameter server that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
     /// The rows of this rank's shard, by table.

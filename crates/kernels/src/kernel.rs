@@ -14,7 +14,7 @@ pub(crate) type Arguments = *const *const c_void;
 pub struct Kernel {
     /// Name, also in NVRTC's output.
     pub name: &'static str,
-    /// Its source file, for [`source`](crate::source).
+    /// Source file, for [`source`](crate::source).
     pub file: &'static str,
     /// Whether its threads synchronize.
     pub kind: Kind,
@@ -26,10 +26,10 @@ pub struct Kernel {
 /// Whether the threads of a block synchronize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// They don't; a block has any number of threads up to [`Kind::LANES_THREADS_MAX`], and any
-    /// number of blocks divides all items.
+    /// Threads don't synchronize; a block has any number of them up to
+    /// [`Kind::LANES_THREADS_MAX`], and any number of blocks divides all items.
     Lanes,
-    /// They do; every block has exactly this number of threads.
+    /// Threads synchronize; every block has exactly this number of them.
     Block {
         /// Threads of a block.
         threads: u32,
@@ -44,7 +44,7 @@ impl Kind {
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// Its name.
+    /// Name of the parameter.
     pub name: &'static str,
     /// How the kernel accesses the memory that it points to.
     pub access: Access,
@@ -69,7 +69,7 @@ pub enum Access {
     Value,
 }
 
-/// Type of a parameter, or of what it points to.
+/// Type of a parameter, or of the elements that it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalarType {
     /// `u8`.

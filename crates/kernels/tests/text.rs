@@ -91,7 +91,7 @@ fn no_floating_point_number_is_changed_atomically() {
     }
     for (name, text) in sources().0 {
         for part in code(&text).split("atomic").skip(1) {
-            // The shim has atomic operations of u32 and u64 only, so those of floats don't compile.
+            // The shim has atomic operations of u32 and u64 only, so atomic floats don't compile.
             let operation = part.split('(').next().unwrap_or_default();
             assert!(["Add", "CAS", "Min", "_load"].contains(&operation), "{name}: {operation}");
         }

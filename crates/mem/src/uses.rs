@@ -1,6 +1,6 @@
 //! Rows in the slab with a known next use, by the batch that uses them.
 //!
-//! They are evicted only if nothing else can be, the farthest next use first (Belady's rule within
+//! Such rows are evicted only if no other can be, the farthest next use first (Belady's rule within
 //! the horizon). Batches are numbered in order; the horizon bounds how many are known at once, so a
 //! ring of lists suffices, and 16 bits of a record identify the batch.
 //!

@@ -13,8 +13,8 @@ const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0
 
 /// The structs that own the lists: a few dozen bytes each, for any number of slots.
 const HEADERS: u64 = 1 << 10;
-/// Unused parts of last pages, and what the allocator takes from the system ahead: a tenth of the
-/// least that a cache of many slots takes.
+/// Unused parts of last pages, and memory that the allocator takes from the system ahead: a tenth
+/// of the least memory of a cache of many slots.
 const ROUNDING: u64 = 256 << 10;
 
 /// Writable bytes of the process: mappings and heap, touched or not.

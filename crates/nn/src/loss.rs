@@ -5,7 +5,7 @@ use crate::gemm::Scalar;
 /// Loss of one label of an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// Binary cross entropy in nats, of a label in [0, 1]; the logit is that of the probability.
+    /// Binary cross entropy in nats, of a label in [0, 1] and the probability with this logit.
     #[default]
     LogLoss,
     /// Squared difference of the logit and the label, which may be any number.

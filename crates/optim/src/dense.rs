@@ -144,7 +144,7 @@ enum Kernel {
     Adam(AdamStep),
 }
 
-/// Constants of one step's arithmetic; those that a rule doesn't use are 0.
+/// Constants of one step's arithmetic; 0 if the rule doesn't use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepNumbers {
     /// Adam: weight of a gradient in the mean.
@@ -173,7 +173,7 @@ impl DenseStep {
         self
     }
 
-    /// Its constants, for computing it elsewhere.
+    /// Constants of the step, for computing it elsewhere.
     pub fn numbers(&self) -> StepNumbers {
         match &self.kernel {
             Kernel::Sgd(sgd) => StepNumbers { rate: sgd.lr as f32, ..StepNumbers::default() },

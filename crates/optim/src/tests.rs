@@ -175,7 +175,7 @@ fn a_stored_row_is_read_updated_and_rounded() {
 }
 
 /// Steps far smaller than the distance of two 16-bit numbers have no effect when rounding to the
-/// nearest, but as much as in f32 with stochastic rounding.
+/// nearest; with stochastic rounding, their mean effect is as large as in f32.
 #[test]
 fn small_steps_add_up() {
     let optimizer = RowOptimizer::new(Rule::sgd(1e-5)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Variables by name: the process's, unless others are given.
+/// Variables by name: of the process, or as given.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 

@@ -120,7 +120,7 @@ fn allowed(clients: &Clients, request: RequestBuilder) -> RequestBuilder {
     }
 }
 
-/// What to do about a server that denies access.
+/// Advice about a server that denies access.
 fn looked_for(clients: &Clients) -> String {
     match clients.environment.get(SECRET) {
         Some(_) => format!("the server does not accept the value of {SECRET}"),

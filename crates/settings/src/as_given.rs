@@ -25,7 +25,7 @@ impl Given<'_> {
     pub(crate) fn list(&self) -> Result<Vec<String>, String> {
         match self {
             Self::Text(text) if is_quoted_list(text.trim()) => as_in_a_file(text.trim()),
-            // A single text is kept as it is, with its spaces, as in a list of a file.
+            // A single text keeps its spaces, as in a list of a file.
             Self::Text(text) if !text.contains(',') && !text.trim().is_empty() => {
                 Ok(vec![(*text).to_owned()])
             }

@@ -83,7 +83,7 @@ impl Config {
 }
 
 impl DataConfig {
-    /// Its part of [`Config::blank`].
+    /// Part of [`Config::blank`].
     fn blank() -> Self {
         Self {
             paths: Vec::new(),
@@ -111,7 +111,7 @@ impl DataConfig {
 }
 
 impl TierConfig {
-    /// Its part of [`Config::blank`].
+    /// Part of [`Config::blank`].
     fn blank() -> Self {
         Self {
             hbm: None,

@@ -9,7 +9,7 @@ use crate::no_effect;
 use crate::setting::{Kept, Setting, setting};
 use crate::setting_types::Typed;
 
-/// Which devices have rows.
+/// Devices for rows.
 pub(crate) const DEVICE: Setting = setting!(
     "device",
     device = Choice::Auto,

@@ -78,7 +78,7 @@ pub(crate) const EVAL_COLUMN: Setting = setting!(
 )
 .idle(no_effect::with_eval_paths);
 
-/// Its values for evaluation.
+/// Values of the column that are for evaluation.
 pub(crate) const EVAL_VALUES: Setting = setting!(
     "data.eval_values",
     data.eval_values = Vec::new(),
@@ -87,7 +87,7 @@ pub(crate) const EVAL_VALUES: Setting = setting!(
 )
 .idle(no_effect::without_eval_column);
 
-/// Least of its values for evaluation.
+/// Least value of the column that is for evaluation.
 pub(crate) const EVAL_FROM: Setting = setting!(
     "data.eval_from",
     data.eval_from = None,

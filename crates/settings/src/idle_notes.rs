@@ -42,7 +42,7 @@ fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
             (ColumnConfig::key(number, setting.key), why(config, setting, column))
         })
     });
-    // Of all places, only this one needs devices.
+    // Only this place needs devices.
     let on_devices = config.tables.iter().filter(|table| table.place == PlaceKind::Device);
     let places = on_devices.map(|table| (table.key("place"), no_effect::on_the_host(config)));
     tables.chain(features).chain(columns).chain(places).collect()

@@ -198,7 +198,7 @@ fn unknown(key: &str) -> String {
     format!("unknown key '{key}'{hint} (`stepwell config` lists all keys)")
 }
 
-/// All keys of the run, and those of the table, feature or columns that `key` may name.
+/// All keys of the run, and all keys of the table, feature or columns that `key` may name.
 fn known(key: &str) -> Vec<String> {
     let of_run = SETTINGS.iter().flat_map(Setting::names).map(str::to_owned);
     let parts: Vec<&str> = key.splitn(3, '.').collect();

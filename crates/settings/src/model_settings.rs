@@ -18,8 +18,8 @@ const LAST: [&str; 7] = [
     "data.shuffle",
 ];
 
-/// Keys and values of the settings that the bits of the model depend on. Those of tables, features
-/// and columns come last; without any, the list is that of a model without them.
+/// Keys and values of the settings that the bits of the model depend on. Settings of tables,
+/// features and columns come last, if there are any.
 pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     let mut kept: Vec<(&str, String)> = SETTINGS
         .iter()

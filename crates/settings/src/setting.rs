@@ -9,16 +9,16 @@ use crate::no_effect::Idle;
 /// Whether a setting affects the bits of the model, so that a resumed run must keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It affects the model.
+    /// The setting affects the model.
     Always,
-    /// It affects the model unless it has no effect at all.
+    /// The setting affects the model, unless other settings leave it without effect.
     WhereItCounts,
-    /// It affects the model; runs older than the setting have its default.
+    /// The setting affects the model; runs older than the setting have its default.
     BeyondDefault,
-    /// It affects how the data is read, and so what a position in the data means. A resumed run
-    /// must keep it, but digests of jobs leave it out.
+    /// The setting affects how the data is read, and so the meaning of a position in the data. A
+    /// resumed run must keep it, but digests of jobs leave it out.
     Resumed,
-    /// It does not affect the model.
+    /// The setting does not affect the model.
     Never,
 }
 
@@ -139,12 +139,12 @@ impl<T> Setting<T> {
         (self.show)(part)
     }
 
-    /// Its type in words: a number, bytes, one of some names.
+    /// Type of the value in words: a number, bytes, one of some names.
     pub fn what(&self) -> String {
         (self.what)()
     }
 
-    /// The names of its values if it is one of a few; otherwise empty.
+    /// Names of the possible values if there are few; otherwise empty.
     pub fn values(&self) -> Vec<&'static str> {
         (self.names)()
     }

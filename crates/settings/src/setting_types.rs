@@ -20,10 +20,10 @@ use crate::config::{
 
 /// A type that a setting may have.
 pub(crate) trait Typed: Sized {
-    /// Its name for users.
+    /// Name of the type for users.
     fn what() -> String;
 
-    /// The names of its values if there are few; otherwise empty.
+    /// Names of the type's values if there are few; otherwise empty.
     fn names() -> Vec<&'static str> {
         Vec::new()
     }
@@ -93,7 +93,7 @@ fn decimal(text: String) -> String {
     found.map_or(text, |value| value.to_string())
 }
 
-/// What to give instead of `text`, which is not a u64.
+/// Describes the number to give instead of `text`, which is not a u64.
 fn whole(text: &str) -> &'static str {
     match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => "a whole number up to 18446744073709551615",

@@ -22,7 +22,7 @@ pub(crate) const DENSE: Setting = setting!(
 )
 .idle(alone);
 
-/// Which updates rows may miss.
+/// Updates that rows may miss.
 pub(crate) const ROWS: Setting = setting!(
     "sync.rows",
     sync.rows = RowsKind::Exact,

@@ -1,8 +1,9 @@
 //! The settings of named tables and of features.
 //!
-//! Their keys are `tables.NAME.` and `features.N.` followed by the entry's key. A value that a
-//! table leaves out is inherited from a setting for all rows, which the entry names as its default.
-//! Some checks, and the list of what a resumed run must keep, use a table with these filled in.
+//! Keys are `tables.NAME.` or `features.N.`, followed by the entry's key. A value that a table
+//! leaves out is inherited from a setting for all rows, which the entry names as its default. Some
+//! checks, and the list of settings that a resumed run must keep, use a table with all inherited
+//! values filled in.
 
 use stepwell_engine::Pooling;
 

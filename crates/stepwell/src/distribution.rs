@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Bits of a place within its power of two.
 const PLACE_BITS: u32 = 5;
-/// Bits of an f64 after those of its place.
+/// Bits of an f64 below the bits of its place.
 const SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - PLACE_BITS;
 /// Most bars of a picture.
 const BARS_MAX: usize = 24;

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// Why a rank ends.
 pub(crate) enum Ended {
-    /// It failed itself.
+    /// The rank failed itself.
     Own(Failure),
     /// Other ranks failed.
     Others(FabricError),

@@ -85,7 +85,7 @@ fn page(command: &Command) -> Result<String, String> {
     let mut page = Vec::new();
     let mut named = command.clone().name(name(command));
     if command.get_name() == "stepwell" {
-        // Its text on exit statuses has its own section.
+        // The text on exit statuses has a section of its own.
         named = named.after_help(None::<&str>);
     }
     let source = concat!("stepwell ", env!("CARGO_PKG_VERSION"));

@@ -12,8 +12,8 @@ use crate::{say, settings_file};
 /// The settings of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
 
-/// Combines the settings of a run, on top of those of a `base` if there is one. Also returns the
-/// keys that the user chose.
+/// Combines the settings of a run, on top of `base` if there is one. Also returns the keys that the
+/// user chose.
 pub(crate) fn config(
     args: &ConfigArgs,
     base: Option<Config>,
@@ -22,8 +22,8 @@ pub(crate) fn config(
     resolve(args, example, base.unwrap_or_default())
 }
 
-/// Combines settings, on top of those of `example` if no file is named. Also returns the keys that
-/// the user chose.
+/// Combines settings, on top of `example` if no file is named. Also returns the keys that the user
+/// chose.
 pub(crate) fn resolve(
     args: &ConfigArgs,
     example: Option<&str>,

@@ -137,7 +137,7 @@ impl<'a> Scoring<'a> {
         data_files(&self.config).chain([self.checkpoint.path.clone()]).collect()
     }
 
-    /// Prints what is about to be done.
+    /// Prints `doing`, with the checkpoint's path and step.
     pub(crate) fn announce(&self, doing: &str) {
         let Checkpoint { path, step, .. } = self.checkpoint;
         say!("{doing} {} after step {step}", path.display());

@@ -31,7 +31,7 @@ pub(crate) fn largest_indexes_of_group(checkpoint: &Checkpoint) -> u64 {
     of_groups.into_values().max().unwrap_or(0)
 }
 
-/// Bytes of the index of a store. Opening one that cannot be read fails later.
+/// Bytes of the index of a store; 0 if the store cannot be read, as opening it fails later.
 fn index_of(store: &Path) -> u64 {
     let manifest = FileDisk::open(store).ok().and_then(|disk| Manifest::load(&disk).ok());
     manifest.map_or(0, |manifest| {

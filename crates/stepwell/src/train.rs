@@ -125,7 +125,7 @@ pub(crate) fn check(config: &Config, chosen: &[String]) -> Result<(), String> {
     config.check_ranks(name_of_ranks(chosen))
 }
 
-/// The name by which the number of ranks was given.
+/// Name of the setting that gave the number of ranks.
 fn name_of_ranks(chosen: &[String]) -> &'static str {
     let is_whole = chosen.iter().rfind(|key| ["ranks", "ranks.count"].contains(&key.as_str()));
     if is_whole.is_some_and(|key| key == "ranks.count") { "ranks.count" } else { "ranks" }

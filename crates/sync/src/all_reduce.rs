@@ -8,9 +8,9 @@
 //! instead of 2(n-1). A rank without values takes part with an empty message; the same ranks are
 //! present in all slices, and all learn how many gradients are in the sum.
 //!
-//! - **Invariants.** The sum is that of the present ranks' values by the tree of `nn::tree_sum`
-//!   over all ranks, with the absent ones left out: it depends on who is present, never on what
-//!   arrived first. All ranks get the same bits.
+//! - **Invariants.** The present ranks' values are summed by the tree of `nn::tree_sum` over all
+//!   ranks, with the absent ones left out: the sum depends on who is present, never on the order of
+//!   arrival. All ranks get the same bits.
 
 use bytemuck::Pod;
 use stepwell_fabric::{Error, Fabric, Malformed, Message, Result, Tag};
@@ -29,9 +29,9 @@ pub(crate) struct Reduced {
 /// Whether a member gives more gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Member {
-    /// It may give more.
+    /// The member may give more.
     Continues,
-    /// It gives no more.
+    /// The member gives no more.
     Ends,
 }
 

@@ -94,7 +94,7 @@ impl<T: Number> EagerMajority<T> {
         self.counts.updates
     }
 
-    /// The rank that all ranks draw for the current round, of those that continue.
+    /// Initiator of the current round, which all ranks draw from the ranks that continue.
     fn initiator(&self) -> usize {
         let drawn = Stream::named(self.options.seed, b"sync/initiator").at(self.round());
         let through = self.reduce.through();

@@ -25,7 +25,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The timing of one rank's times, of which there is at least one.
+    /// Timing of one rank from its times, at least one.
     pub fn of(seconds: &[f64]) -> Self {
         let fastest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let slowest = seconds.iter().copied().fold(0.0, f64::max);

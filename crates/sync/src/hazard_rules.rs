@@ -34,7 +34,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 10] = [
         Self::WaitForUsed,
         Self::NoteUsed,
@@ -49,5 +49,5 @@ impl Rule {
     ];
 }
 
-/// The rules in force: all, except one that a test may switch off.
+/// Rules in force: all of them, unless a test switched one off.
 pub type Rules = stepwell_base::rules::Switches<Rule>;

@@ -21,8 +21,8 @@ use crate::number::Number;
 pub struct Share {
     /// Factor that makes the sum a mean.
     pub mean: f64,
-    /// Part of a round that they make up: the rate is that of a round times this (the thesis'
-    /// "linear scaling rule", section 5.3).
+    /// Part of a round that the gradients make up; the rate of a round is multiplied by it (the
+    /// thesis' "linear scaling rule", section 5.3).
     pub of_round: f64,
 }
 

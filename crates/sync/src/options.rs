@@ -11,8 +11,8 @@ pub enum Several {
     /// Each counts as if alone.
     #[default]
     Summed,
-    /// They count as one: their mean, with weights that rise with their updates (the thesis,
-    /// section 5.1.3).
+    /// All count as one: their weighted mean, with weights that rise with the number of updates in
+    /// the parameters of each (the thesis, section 5.1.3).
     Averaged,
 }
 

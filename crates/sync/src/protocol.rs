@@ -37,8 +37,8 @@ impl Work {
     }
 }
 
-/// Outcomes of gradients, as one rank counts them: workers count their own, servers those that they
-/// used.
+/// Outcomes of gradients, as counted by one rank: a worker counts its own, a server the gradients
+/// that it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Gradients that this rank computed.
@@ -104,8 +104,8 @@ pub trait Protocol<T>: Debug + Send {
     /// If a rank is gone, or sends an invalid message.
     fn poll(&mut self, fabric: &Fabric) -> Result<Work>;
 
-    /// Returns the number of this rank's next gradient, from 0, if it may begin now; it is then in
-    /// progress until it is given.
+    /// Returns the number of this rank's next gradient, from 0, if it may begin now. The gradient
+    /// is then in progress until [`Protocol::give`].
     fn begin(&mut self) -> Option<u64>;
 
     /// The parameters known to this rank.
@@ -120,7 +120,7 @@ pub trait Protocol<T>: Debug + Send {
     /// buffer of the same size.
     fn give(&mut self, gradient: &mut Vec<T>);
 
-    /// Whether nothing is left to do: it needs no more polls, and a gradient in progress is not
+    /// Whether nothing is left to do: no more polls are needed, and a gradient in progress is not
     /// used.
     fn ended(&self) -> bool;
 
@@ -137,19 +137,19 @@ pub trait Protocol<T>: Debug + Send {
 /// A protocol of the dense part whose number of gradients is set while it runs, and that can begin
 /// again after it has ended.
 pub trait OpenEnded<T>: Protocol<T> {
-    /// Sets the number of gradients that each computing rank gives in all, including those before
-    /// the last [`OpenEnded::resume`]. It has ended once all of them are used or dropped. All ranks
-    /// pass the same number, each as soon as it is known.
+    /// Sets the number of gradients that each computing rank gives in all, including gradients
+    /// before the last [`OpenEnded::resume`]. The protocol has ended once all of them are used or
+    /// dropped. All ranks pass the same number, each as soon as it is known.
     ///
     /// # Panics
     /// If this rank has begun more.
     fn end_after(&mut self, gradients: u64);
 
-    /// Begins again after it has ended on all ranks, with these parameters, which are the same on
-    /// all ranks.
+    /// Begins again after the protocol has ended on all ranks, with `parameters`, which are the
+    /// same on all ranks.
     ///
     /// # Panics
-    /// If it has not ended, or these are of another model.
+    /// If the protocol has not ended, or `parameters` are of another model.
     fn resume(&mut self, parameters: &[T]);
 }
 

@@ -42,22 +42,22 @@ impl<T, F: FnMut(u64, &[T], &mut [T]) + Send> Learner<T> for F {
 /// Result of a rank's run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Driven<T> {
-    /// Its part of the model: see [`Protocol::model`].
+    /// The rank's part of the model: see [`Protocol::model`].
     pub model: Vec<T>,
-    /// Outcomes of its gradients.
+    /// Outcomes of the rank's gradients.
     pub counts: Counts,
-    /// Seconds until its protocol ended.
+    /// Seconds until the protocol ended.
     pub seconds: f64,
-    /// Seconds of these in which it computed gradients.
+    /// Seconds of these in which the rank computed gradients.
     pub computing: f64,
 }
 
 #[derive(Debug)]
 struct Shared<T> {
     protocol: Mutex<Box<dyn Protocol<T>>>,
-    /// What the communicating thread waits for.
+    /// Events that wake the communicating thread.
     arrivals: Arc<Events>,
-    /// What the computing thread waits for.
+    /// Events that wake the computing thread.
     turns: Arc<Events>,
 }
 

@@ -1,7 +1,7 @@
 //! Ranks as processes: every protocol, on threads, over MPI.
 //!
 //! If MPI did not launch it, this program launches itself by `mpirun`, once for each protocol, and
-//! again with messages for those that put. It adds up its ranks' counts of gradients.
+//! again, with messages, for protocols that put. It adds up its ranks' counts of gradients.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test program prints its results")]
 
@@ -73,8 +73,8 @@ fn line(rank: usize, driven: &Driven<f64>) -> String {
     format!("rank {rank}: {given} {used} {dropped} {left} {}", bits.join(","))
 }
 
-/// Checks that no gradient was lost, and that the model is that of threads if the order does not
-/// matter.
+/// Checks that no gradient was lost, and that the model equals the model of ranks as threads if the
+/// order does not matter.
 fn judge(kind: Kind, said: &str) -> Result<Counts, String> {
     let mut all = Vec::new();
     let mut models = Vec::new();

@@ -49,8 +49,9 @@ struct Run<'a> {
     sequence: &'a Sequence,
     cache: Cache,
     horizon: usize,
-    /// Per look-up, the mini-batch that uses the key next, and the one that used it before.
+    /// Mini-batch that uses the key next. // (look-ups)
     next: Vec<Option<u32>>,
+    /// Mini-batch that used the key before. // (look-ups)
     before: Vec<Option<u32>>,
     pages: Option<Pages>,
     hits: usize,

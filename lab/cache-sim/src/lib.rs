@@ -51,7 +51,7 @@ pub use trace::Format;
 /// Most mini-batches known ahead: a record has 16 bits for the next one.
 const HORIZON_MAX: usize = 1 << 15;
 
-/// What to simulate.
+/// Options of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Format of the traces; `None` to infer it from their names.
@@ -64,7 +64,7 @@ pub struct Options {
     pub mini_batch: usize,
     /// Number of mini-batches ahead for which keys are known.
     pub horizon: usize,
-    /// What reads return, if they are counted.
+    /// Pages of reads, if reads are counted.
     pub reads: Option<ReadOptions>,
 }
 
@@ -86,7 +86,7 @@ pub struct Figures {
     /// Number of mini-batches ahead for which keys were known.
     #[serde(rename = "window")]
     pub horizon: usize,
-    /// What reads returned, if they were counted.
+    /// Pages of reads, if reads were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadOptions>,
     /// Sizes as given.

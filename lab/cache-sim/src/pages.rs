@@ -21,7 +21,7 @@ use serde::Serialize;
 /// No place, or no next use.
 const NONE: u32 = u32::MAX;
 
-/// What reads return.
+/// Pages of reads, and rows kept from them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ReadOptions {
     /// Rows per page.

@@ -16,7 +16,7 @@ const ATTEMPTS: u64 = 3;
 /// Refusals after which a run ends if most cases are refused.
 const REFUSALS: u64 = 30;
 
-/// What to do.
+/// Options of a hunt.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) program: PathBuf,

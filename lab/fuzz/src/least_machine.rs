@@ -34,7 +34,7 @@ pub(crate) struct Mend {
     least: Least,
     dram_bytes: u64,
     index_bytes: u64,
-    /// Memory of each device, and its factor over what is needed.
+    /// Memory of each device, and its factor over the needed memory.
     hbm: Option<(u64, f64)>,
     /// Whether a machine without devices may have those of a checkpoint, and their memory.
     inherits_devices: bool,

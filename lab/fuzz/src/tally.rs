@@ -119,7 +119,7 @@ impl Tally {
         }
     }
 
-    /// What a long run should have exercised but didn't.
+    /// Names of features that a long run should have exercised but didn't.
     pub(crate) fn missing(&self) -> Vec<String> {
         let mut names: Vec<String> = [
             "stopped by SIGKILL",

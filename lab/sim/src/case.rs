@@ -119,7 +119,7 @@ impl Case {
     /// Runs schedule `seed` of the job with the given `rules`; counts in `tally`.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn run(&self, seed: u64, rules: Rules, tally: &mut Tally) -> Result<(), Finding> {
         let mut dice = Dice::new(seed, "schedule");
         let mut shape = Shape::draw(&mut dice, &self.job.config, &self.oracle);
@@ -161,7 +161,7 @@ impl Case {
     /// A run without failures.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn undisturbed(
         &self,
         shape: &Shape,
@@ -190,7 +190,7 @@ impl Case {
     /// did.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn disturbed(
         &self,
         shape: &Shape,
@@ -213,7 +213,7 @@ impl Case {
     /// A run with a failing device: it ends with an error if the failure occurred.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn without_device(
         &self,
         shape: &Shape,
@@ -236,7 +236,7 @@ impl Case {
     /// A run with power failures that resumes from its last checkpoint until it finishes.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn cut(
         &self,
         shape: &Shape,
@@ -290,7 +290,7 @@ impl Case {
     /// until it finishes. `turns` is its approximate length.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn stopped(
         &self,
         shape: &Shape,

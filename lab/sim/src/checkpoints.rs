@@ -186,8 +186,8 @@ impl Keep for Vault {
     }
 }
 
-/// Sections that belong to the model. After the optimizer's step follows what a run needs to
-/// resume, which several ranks store in a different order than one.
+/// Sections that belong to the model. Sections after the optimizer's step are for resuming; several
+/// ranks store them in a different order than one.
 fn model_of(dense: &Dense) -> Dense {
     let last = dense.sections.iter().position(|(name, _)| name == "step");
     let count = last.map_or(dense.sections.len(), |last| last + 1);

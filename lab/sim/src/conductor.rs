@@ -4,7 +4,7 @@
 //!   the conductor chooses the stage and rank to poll next, or the parcel to deliver. It starts
 //!   when all ranks have registered, so that a seed determines the schedule. A rank leaves when its
 //!   pipeline ends; once all have left, parcels are delivered immediately.
-//! - **Invariants.** Those of [`crate::Scheduler`]. If no stage can run and no parcel is in flight,
+//! - **Invariants.** As for [`crate::Scheduler`]. If no stage can run and no parcel is in flight,
 //!   the ranks are deadlocked, and the log names the waiting stages.
 //! - **Bounds.** A job with too many turns is stopped.
 
@@ -89,7 +89,7 @@ impl Conductor {
         Arc::new(Self { post, clock, turns_max, stop, state, next })
     }
 
-    /// What went wrong, if anything.
+    /// Why the ranks were stopped, if they were.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.lock().trouble.clone()
     }
@@ -120,7 +120,7 @@ impl Conductor {
                 break;
             }
             if state.ranks.iter().flatten().any(Pipeline::is_leaving) {
-                // It will report that itself, and then call this function.
+                // The rank will report that itself, and then call this function.
                 break;
             }
             if let Some((stop, turns)) = &self.stop

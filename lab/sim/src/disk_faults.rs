@@ -52,7 +52,7 @@ pub enum Mishap {
     Cut {
         /// Mutations before it.
         after: u64,
-        /// What survives on the disk.
+        /// Unsynced changes that survive.
         survival: Survival,
     },
     /// An operation fails, or silently does something else.

@@ -1,4 +1,4 @@
-//! Jobs: what is learned from which examples, independent of tiers and scheduling.
+//! Jobs: a model and the examples to train it on, independent of tiers and scheduling.
 //!
 //! All schedules of a job must end with the same bits; a run in memory determines them.
 

@@ -13,7 +13,7 @@ impl Case {
     /// Checks a process that started after `from` steps, regardless of failures in it.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn judge(&self, exit: &Exit, checker: &Checker, from: Option<u64>) -> Result<(), Finding> {
         if let Some(difference) = checker.difference() {
             return Err(Finding::WrongRow(difference));
@@ -52,8 +52,8 @@ impl Case {
         }
     }
 
-    /// Checks the end of a process, whose disk `failed` or not: an error must be the disk's, or
-    /// that of the table without space.
+    /// Checks the end of a process, whose disk `failed` or not: an error must come from the disk,
+    /// or from the table without space.
     ///
     /// # Errors
     /// What is wrong with its end.

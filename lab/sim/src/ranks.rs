@@ -105,7 +105,7 @@ impl Case {
     /// A run of several ranks without failures.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn with_ranks(
         &self,
         process: Ranked<'_>,
@@ -203,7 +203,7 @@ impl Case {
             tally.evictions += report.tiers.host.evictions;
             tally.refilled += report.tiers.host.refilled;
             tally.lifted += report.tiers.device.as_ref().map_or(0, |device| device.count.fills);
-            // The policies of all owners together count what a single rank's counts.
+            // The policies of all owners together have the counts of a single rank's policy.
             report.tiers.host.uses = uses;
             self.oracle().compare(report, resumed)?;
         }
@@ -269,8 +269,8 @@ fn judge_heard(reports: &mut [Report]) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Checks that ranks that were asked to stop did so after the same step, and saved what they
-/// trained: the last checkpoint is of step `kept`.
+/// Checks that ranks that were asked to stop did so after the same step, and saved it: the last
+/// checkpoint is of step `kept`.
 fn judge_stopped(reports: &[Report], shape: &Shape, kept: Option<u64>) -> Result<(), Finding> {
     let ends = reports.iter().map(|report| (report.interrupted, report.steps));
     let ends: Vec<(bool, u64)> = ends.collect();

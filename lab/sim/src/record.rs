@@ -16,11 +16,11 @@ use crate::process::{Disks, Exit, Launch};
 use crate::shape::Shape;
 use crate::tiers::{Room, Tables};
 
-/// Records the oracle of `job` from a run in memory, and a second one that writes checkpoints as
-/// the job says and must not differ.
+/// Records the oracle of `job` from a run in memory, and from a second run, which writes the job's
+/// checkpoints and must not differ.
 ///
 /// # Errors
-/// What went wrong with one of them.
+/// The finding in one of the runs.
 pub(crate) fn record(job: &Job, detail: Detail, pool: &Arc<ThreadPool>) -> Result<Oracle, Finding> {
     let tables = Arc::new(Tables::of(job)?);
     let recorder = Arc::new(Recorder::new(Arc::clone(&tables), detail));

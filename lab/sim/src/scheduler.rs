@@ -41,7 +41,7 @@ pub struct Log {
     pub turns: u64,
     /// Hash of the polled stages and their results.
     pub trace: u64,
-    /// What went wrong, if anything.
+    /// Why the pipeline was stopped, if it was.
     pub trouble: Option<Trouble>,
 }
 

@@ -13,7 +13,7 @@ use crate::tally::Tally;
 /// A schedule with a finding.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its seed.
+    /// Seed of the schedule.
     pub seed: u64,
     /// The finding.
     pub finding: Finding,

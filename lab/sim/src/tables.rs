@@ -50,7 +50,7 @@ pub(crate) fn draw(config: &mut Config, ids: &[usize], dice: &mut Dice) -> Optio
         }
         tables.push(table);
     }
-    // Its second-order term needs embeddings.
+    // The second-order term of a DeepFM needs embeddings.
     if config.model.kind == ModelKind::DeepFm && tables.iter().all(|table| table.dim == Some(0)) {
         tables[0].dim = Some(config.model.dim);
     }

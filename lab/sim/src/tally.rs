@@ -1,4 +1,4 @@
-//! Counts what was simulated, so that a test can verify its coverage.
+//! Counts of simulated runs and features, so that a test can verify its coverage.
 
 use crate::job_properties::Traits;
 use crate::process::Exit;

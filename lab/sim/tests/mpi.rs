@@ -82,8 +82,8 @@ fn run_rank() {
     println!("seconds {seconds}");
 }
 
-/// Median time per message of a barrier of all ranks, after they have been idle, as they are while
-/// they compute.
+/// Median time per message of a barrier of all ranks, after ranks sent nothing for a while, as if
+/// they computed.
 fn latency(fabric: &Fabric) -> f64 {
     let (clock, mut all) = (SystemClock::new(), Vec::new());
     for _ in 0..41 {

@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Each default that `--quick` gives is one that its benchmark accepts.
+    /// Every benchmark accepts the defaults that `--quick` gives.
     #[test]
     fn quick_is_a_flag_of_every_benchmark() {
         let bench = command();

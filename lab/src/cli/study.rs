@@ -9,7 +9,7 @@ use stepwell_base::ByteCount;
 /// `stepwell-lab study`.
 #[derive(Debug, Args)]
 pub(crate) struct StudyArgs {
-    /// Which.
+    /// The study to run.
     #[command(subcommand)]
     pub(crate) job: StudyJob,
 }

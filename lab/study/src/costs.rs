@@ -129,7 +129,7 @@ impl Costs {
         Ok(costs)
     }
 
-    /// These costs, with a time for gradients.
+    /// Times of a run with these costs; gradients take the time of `computing`.
     pub(crate) fn times(&self, computing: Computing) -> Times {
         Times {
             network: Network {

@@ -254,7 +254,7 @@ fn what_a_killed_benchmark_left_is_taken_over() {
     let figures: serde_json::Value = serde_json::from_str(&shop.ok(&args)).unwrap();
     assert!(figures["cold_rows_per_second"].as_f64() > Some(0.0), "{figures}");
     assert!(!left.exists(), "all is removed");
-    // What is nobody's of its kind is left alone.
+    // A directory that no benchmark created is left alone.
     std::fs::create_dir(&left).unwrap();
     std::fs::write(left.join("mine"), "").unwrap();
     let message = shop.run(&args);

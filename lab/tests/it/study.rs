@@ -64,7 +64,8 @@ fn what_a_study_cannot_use_is_refused_in_a_line() {
     }
 }
 
-/// What it runs sleeps; `lab/study/tests/geeps.rs` runs the same without the program.
+/// Runs only with `STEPWELL_LONG`, as the study sleeps; `lab/study/tests/geeps.rs` runs it without
+/// the program.
 #[test]
 fn geeps_says_its_figures_beside_the_papers() {
     if std::env::var_os("STEPWELL_LONG").is_none() {

@@ -6,7 +6,7 @@
 //!   item. Three things are faults: modules of one parent whose imports, with those of all below
 //!   them, form a circle; `crate::X` where the crate's root only re-exports `X` (`Error` and
 //!   `Result` may); and an import from a parent that itself imports from that child.
-//! - **Known faults** are lines of `xtask/circles.txt`. Of a circle, they are edges that break it.
+//! - **Known faults** are lines of `xtask/circles.txt`; for a circle, the edges that break it.
 //!   A line for something that is no fault any more is itself a fault, so the list only shrinks.
 //!   `cargo xtask floors --write` rewrites it.
 //! - **Failure.** Prints every fault that isn't known, with one of its imports.

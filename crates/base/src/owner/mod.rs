@@ -42,14 +42,14 @@ pub const KEY_SHARD_NAME: &str = "highest 8 bits of xxh3-64 of (key u64)";
 
 /// The key shard of a key: the highest 8 bits of the XXH3-64 of its 8 bytes, little-endian.
 ///
-/// It is published and has no seed: a key's owner is no secret, and never changes.
+/// The function is published and has no seed: the shard of a key is no secret, and never changes.
 #[inline]
 pub fn key_shard(key: Key) -> u8 {
     (hash::checksum(&key.0.to_le_bytes()) >> 56) as u8
 }
 
-/// The owner, among `owners`, of a key shard: owner n has the shards from n · 256 / owners, rounded
-/// down, up to those of n + 1.
+/// Owner of a key shard, among `owners` owners: owner n has the shards from ⌊256 n / owners⌋ up to,
+/// but without, ⌊256 (n + 1) / owners⌋.
 ///
 /// # Panics
 /// If an owner would have no key shard.

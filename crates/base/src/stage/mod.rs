@@ -135,11 +135,11 @@ impl<S: Stage, E: From<S::Error>> Stage for Among<S, E> {
 /// Why a stage ended early.
 #[derive(Debug)]
 pub enum Stop<E> {
-    /// It returned an error.
+    /// The stage returned an error.
     Failed(E),
-    /// It panicked.
+    /// The stage panicked.
     Panicked,
-    /// Its thread could not be started.
+    /// The thread of the stage could not be started.
     NoThread(std::io::Error),
 }
 

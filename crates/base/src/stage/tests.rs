@@ -102,7 +102,8 @@ fn time_is_told_apart_into_work_and_waiting() {
     let times = drive(Box::new(Slow(clock, Arc::clone(&events), 0)), &rhythm).unwrap();
     let expected = StageTimes { wait_seconds: 1.0, busy_seconds: 2.0, ..StageTimes::new("slow") };
     assert_eq!(times, expected);
-    // Three events of its own, and one at its end, for those that wait for its queues to close.
+    // The stage notifies in each of its three polls, and `drive` at the end, for stages that wait
+    // for its queues to close.
     assert_eq!((events.count(), events.is_stopped()), (4, false));
 }
 

@@ -75,9 +75,9 @@ impl ColumnFile {
     }
 
     /// Most bytes that reading takes in addition to blocks: all pages of the largest row group,
-    /// compressed and decompressed, and four times the decompressed size for texts of dictionaries,
-    /// each of which takes at least 5 bytes there, and a place and a key here. Remote files also
-    /// buffer the compressed row group.
+    /// compressed and decompressed, and four times the decompressed size for the dictionaries: a
+    /// text takes at least 5 bytes in a page, and has a place and a key in memory. Remote files
+    /// also buffer the compressed row group.
     pub(crate) fn bytes_max(&self) -> u64 {
         let times = if self.bytes.holds() { 2 } else { 1 };
         let bytes = |group: &parquet::file::metadata::RowGroupMetaData| {
@@ -164,7 +164,7 @@ impl ColumnFile {
     }
 }
 
-/// Name of a column; for a list, its own name, not that of its items.
+/// Name of a column; for a list, the name of the list, not of its items.
 fn name_of(column: &ColumnDescriptor) -> String {
     let parts = column.path().parts();
     if column.max_rep_level() > 0 { parts[0].clone() } else { parts.join(".") }

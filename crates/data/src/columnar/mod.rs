@@ -8,7 +8,7 @@
 //! Failure: an unusable value makes its row malformed, like a line. A file that the library can't
 //! read ends the run with the library's message.
 //!
-//! Cost: decompressed pages and dictionaries of the columns in use, at most those of one row group;
+//! Cost: decompressed pages and dictionaries of the columns in use, for at most one row group;
 //! [`ColumnFile::bytes_max`] is a bound on all of it.
 
 mod bags;

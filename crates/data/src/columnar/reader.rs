@@ -105,8 +105,8 @@ impl ColumnFileReader {
         Ok(reader)
     }
 
-    /// Fills `block` with the next rows, and asks `follower` which of them to use. Returns false at
-    /// the end.
+    /// Fills `block` with the next rows; `follower` selects the rows to use. Returns false at the
+    /// end.
     pub(crate) fn next_block(
         &mut self,
         block: &mut Block,
@@ -208,8 +208,8 @@ impl ColumnFileReader {
     }
 }
 
-/// Most rows of a block such that its lists have no more ids than those of a text block, which
-/// bounds the chunk.
+/// Most rows of a block, so that its lists have no more ids than the lists of a text block can
+/// have. This bounds the chunk.
 fn rows_of_lists(layout: &Layout, block_bytes: usize) -> usize {
     let most: usize =
         layout.id_names().iter().map(|(_, most)| most).filter(|most| **most > 1).sum();

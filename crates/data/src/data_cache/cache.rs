@@ -3,7 +3,7 @@
 //! Why: reading a text again need not parse it, and the result must be the same: a chunk from a
 //! cache has the examples, positions and malformed lines of a chunk of the text.
 //!
-//! How: the file records its text files, the lines of each, and which of them are malformed
+//! How: the file lists its text files, the number of lines of each, and the malformed lines
 //! (`PACKED.md`, origin). All other lines are examples, in order.
 //!
 //! Invariants:
@@ -257,8 +257,8 @@ impl CacheReader {
         Ok(Self { cache, reader, at })
     }
 
-    /// Fills `block` with the next lines, and asks `follower` which of them to use. Returns false
-    /// at the end of the last file.
+    /// Fills `block` with the next lines; `follower` selects the lines to use. Returns false at the
+    /// end of the last file.
     pub(crate) fn next_block(
         &mut self,
         block: &mut Block,

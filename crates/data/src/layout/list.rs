@@ -12,7 +12,7 @@ use crate::number::number;
 pub(crate) struct Nested;
 
 /// Calls `item` for each item, including empty ones, of the list in `text` from `start` to `end`.
-/// Its arguments are a text, and the start and end of the item in it.
+/// `item` receives a text, and the start and end of the item in it.
 #[inline]
 pub(crate) fn each_item(
     text: &[u8],
@@ -110,7 +110,7 @@ fn quoted(text: &[u8], start: usize) -> Option<(Vec<u8>, usize)> {
     if !inner.contains(&b'\\') {
         return Some((inner.to_vec(), end + 1));
     }
-    // Python's escapes are those of JSON, except for its own quote and bytes of two digits.
+    // Python escapes like JSON, except for its own quote and `\xHH`.
     let mut json = vec![b'"'];
     let mut bytes = inner.iter();
     while let Some(byte) = bytes.next() {

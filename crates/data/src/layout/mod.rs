@@ -1,4 +1,4 @@
-//! The layout of data: the columns of a record by name, and what they become.
+//! The layout of data: the columns of a record by name, and their use in examples.
 //!
 //! For each column, a layout has its kind (a label, a number, an id, a list of ids, or ignored),
 //! its transform, and the replacement of missing values. It is independent of the file format: the

@@ -1,4 +1,5 @@
-//! Names what a layout makes of records: equal names mean equal examples.
+//! Names of the rules by which a layout turns records into examples: equal names mean equal
+//! examples.
 
 use stepwell_base::hash::Digest128;
 

@@ -65,7 +65,7 @@ impl PackedFile {
         &self.head
     }
 
-    /// Returns an error if the examples were made by rules other than those of `layout`.
+    /// Returns an error if the examples were made by other rules than the rules of `layout`.
     pub(crate) fn check_rules(&self, layout: Option<&Layout>) -> Result<(), DataError> {
         let asked = layout.map(Layout::rules_name);
         if self.head.rules == asked {

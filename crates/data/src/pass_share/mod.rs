@@ -161,8 +161,8 @@ impl Share {
         !self.wanted_of(stream, MANY).is_empty()
     }
 
-    /// Wanted examples among those of stream `stream` in a mini-batch of `examples` examples,
-    /// counted from the first of that stream.
+    /// Wanted examples of stream `stream` in a mini-batch of `examples` examples, counted from the
+    /// stream's first example.
     fn wanted_of(&self, stream: usize, examples: usize) -> Range<usize> {
         let (part, wanted) = (self.part_of(stream, examples), (self.sharing.part.0)(examples));
         let within = |place: usize| place.clamp(part.start, part.end) - part.start;

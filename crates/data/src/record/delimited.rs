@@ -13,7 +13,7 @@ use crate::head::{Head, Kind};
 use crate::layout::Layout;
 use crate::short_fields::Separators;
 
-/// Whether fields of `body` can be used as they are: no quotes, no trimming, no missing texts. Most
+/// Whether fields of `body` can be used unchanged: no quotes, no trimming, no missing texts. Most
 /// texts are like that, and faster to read.
 pub(super) fn is_plain(layout: &Layout, body: &[u8]) -> bool {
     let options = layout.options();

@@ -8,7 +8,7 @@ use crate::path_columns::RENAME;
 /// Why a line isn't an example.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It isn't a valid record of its format.
+    /// The line isn't a valid record of its format.
     Record {
         /// Number of the column, from 1; 0 if unknown.
         column: u32,
@@ -36,9 +36,9 @@ pub(crate) enum Why {
     TooHeavy,
     NoNumber,
     NoNumberLabel,
-    /// It lacks the part that ids are made from.
+    /// The value lacks the part of a time that ids are made from.
     NoTime,
-    /// It can't be compared with the value that splits the data.
+    /// The value can't be compared with the value that splits the data.
     NoPlace,
     List,
     Object,

@@ -10,7 +10,7 @@ pub(crate) struct Fields {
     scratch: Vec<u8>,
     /// Items of all lists, possibly interleaved.
     items: Vec<Item>,
-    /// Whether fields of delimited text can be used as they are.
+    /// Whether fields of delimited text can be used unchanged.
     pub(super) is_plain: bool,
 }
 
@@ -159,7 +159,7 @@ impl Fields {
         Span { start, end: self.scratch.len() as u32, place: Place::Scratch }
     }
 
-    /// These values, of a record in `text`.
+    /// The values together with `text`, which has their record.
     #[inline]
     pub(crate) fn record<'a>(&'a self, text: &'a [u8]) -> Record<'a> {
         Record { fields: self, text }

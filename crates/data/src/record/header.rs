@@ -38,7 +38,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// Decides what the first line is, given the lines `behind` it.
+    /// Decides whether the first line is a header or a record, given the lines `behind` it.
     pub(super) fn first_line(&self, behind: &[u8], separator: u8) -> Result<FirstLine, DataError> {
         let Self { layout, names, found, .. } = self;
         // Ignored columns have names, too.

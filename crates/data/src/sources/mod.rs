@@ -37,7 +37,7 @@ use crate::schema::Schema;
 use crate::stages::{Pass, Passes};
 use crate::synth::SynthOptions;
 
-/// What a run reads.
+/// Options for the data of a run.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
     /// Shape of an example.
@@ -151,7 +151,7 @@ impl Sources {
         let (input, end) = (Arc::clone(&self.input), self.boundary);
         let Purposes { train, evaluate } = purposes;
         let evaluation = self.evaluation(evaluate, 0);
-        // Epochs after the one that makes the cache read it.
+        // The epoch that makes the cache; later epochs read it.
         let made = self.wanted.is_some().then(|| from.epoch_made());
         let own_tail = self.eval_input.is_none();
         let (shared, shuffled) = (self.shared.clone(), self.options.shuffled);

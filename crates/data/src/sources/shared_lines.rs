@@ -15,13 +15,13 @@ pub(super) struct Shared {
     pub(super) eval_input: SharedLines,
 }
 
-/// Lines of each file of an input, all of which are examples. `None` if any may be malformed, as
-/// the mini-batch of a line is only known then once all previous lines are parsed.
+/// Number of lines of each file of an input, if all lines are examples. `None` if any line may be
+/// malformed: then the mini-batch of a line is known only once all previous lines are parsed.
 pub(super) type SharedLines = Option<Arc<[u64]>>;
 
 impl Shared {
-    /// Share of the pass between two positions, the second of which may be the end of the files,
-    /// resuming at `from` in its last stream.
+    /// Share of the pass from `start` to `end`, or to the end of the files, resuming at `from` in
+    /// its last stream.
     pub(super) fn of(
         &self,
         lines: &SharedLines,

@@ -24,9 +24,9 @@ pub(super) type Cached = Arc<OnceLock<Option<Arc<Input>>>>;
 
 /// A cache to make.
 pub struct CacheMaking {
-    /// Its writer.
+    /// Writer of the cache.
     pub writer: CacheWriter,
-    /// Its path.
+    /// Path of the cache.
     pub path: PathBuf,
     /// The text from which it is made.
     pub input: Arc<Input>,
@@ -37,11 +37,11 @@ pub struct CacheMaking {
 /// Outcome of making a cache.
 #[derive(Debug)]
 pub enum CacheFate<'a> {
-    /// It is complete.
+    /// The cache is complete.
     Made {
         /// Number of examples.
         examples: u64,
-        /// Its path.
+        /// Path of the cache.
         path: &'a Path,
     },
     /// Abandoned after a disk error.

@@ -33,7 +33,7 @@ fn beginnings() -> impl Strategy<Value = Vec<u8>> {
     .prop_map(<[u8]>::to_vec)
 }
 
-/// A text, plain or compressed, whole, modified or truncated; or one that only starts like a known
+/// A text, plain or compressed, whole, modified or truncated; or bytes that only start like a known
 /// format.
 fn files() -> impl Strategy<Value = Vec<u8>> {
     let whole = (texts(), texts(), 0..5).prop_map(|(one, two, kind)| match kind {

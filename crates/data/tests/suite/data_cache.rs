@@ -185,7 +185,7 @@ fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
     let text = Input::Files(files.to_vec().into());
     let all = |input: &Input| lines_of(input, Position::default(), 1 << 18);
     assert_eq!(all(&cache_of(*cache)), all(&text));
-    // It is also a packed file of the examples.
+    // A cache is also a packed file of the examples.
     assert_eq!(read_files(std::slice::from_ref(&kept), &blocks_of(1 << 18)).unwrap().0.len(), 50);
     // While this version is current, the same text gives the same bytes.
     let path = folder.path().join("cache");
@@ -252,7 +252,7 @@ fn a_cache_that_is_not_finished_is_none() {
     let files = [write(folder.path(), "a.tsv", lines(0..9))];
     drop(begin(&path, &files));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    // Its text changed between the first look and the last.
+    // The text changes while the cache is made.
     let writer = begin(&path, &files);
     write(folder.path(), "a.tsv", lines(0..10));
     let error = writer.finish().unwrap_err().to_string();

@@ -91,7 +91,7 @@ struct Dress {
     mark: bool,
     blank: bool,
     order: Vec<usize>,
-    /// Decides what is quoted or escaped.
+    /// Decides which values are quoted or escaped.
     dice: Vec<bool>,
     compressed: u8,
 }

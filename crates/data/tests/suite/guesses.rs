@@ -38,7 +38,7 @@ fn a_label_counts_as_one_where_it_says_yes_or_is_the_larger() {
             assert_eq!(columns[0].1, Guessed::Label(expected), "{often} {rare}");
         }
     }
-    // Of two uninformative texts, the rarer one.
+    // If neither text is informative, the rarer one is positive.
     let columns = guessed("label,user\nred,u1\nblue,u2\nred,u3\n");
     assert_eq!(columns[0].1, Guessed::Label(vec!["blue".to_owned()]));
 }

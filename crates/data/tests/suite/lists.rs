@@ -209,7 +209,7 @@ fn spaces_around_values_are_dropped_in_every_format() {
     for path in &files {
         assert_eq!(bags(path, &layout).unwrap().0, expected, "{}", path.display());
     }
-    // They stay if trimming isn't requested.
+    // Spaces stay if trimming isn't requested.
     let layout = tagged(LayoutOptions::default(), ColumnKind::Id(IdRule::default()));
     for path in files_of(folder.path(), &texts) {
         let found = bags(&path, &layout).unwrap().0;

@@ -91,7 +91,7 @@ fn a_first_line_that_may_be_names_is_never_a_record_silently() {
         "stars,customer,film\n",
         "vote,customer,film\nvote,customer,film\n",
         "Liked,Item,customer\n",
-        // It is ambiguous which one is the user.
+        // Both `USER` and `User` may be the user.
         "vote,USER,User\n",
     ] {
         let error = read_text(folder, &format!("{text}{rows}"), &layout).unwrap_err();

@@ -1,4 +1,4 @@
-//! Packed files return what was written, starting at any example.
+//! Packed files return the written examples, starting at any of them.
 
 use std::path::{Path, PathBuf};
 

@@ -7,8 +7,8 @@ use stepwell_data::{DataError, PackedOptions, PackedWriter, ReadOptions, count_l
 
 use crate::common::*;
 
-/// A file of three or four blocks: its bytes and rows. `values` are those of the first ids; if
-/// there are any, a label is between 0 and 1.
+/// A file of three or four blocks: its bytes and rows. `values` are the values of the first ids; if
+/// there are any, one label is between 0 and 1.
 fn small(path: &Path, values: &[f32]) -> (Vec<u8>, Vec<Row>) {
     let mut chunk = stepwell_data::Chunk::new(TINY);
     stepwell_data::parse_block(&stepwell_data::Block::of_text(lines(0..7).into()), &mut chunk);

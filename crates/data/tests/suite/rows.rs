@@ -160,7 +160,7 @@ pub(crate) fn parquet(path: &Path, records: &[Record], group: usize, kind: Pages
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let file = std::fs::File::create(path).unwrap();
     let properties = WriterProperties::builder().set_data_page_row_count_limit(50);
-    // Pages of both versions, with dictionaries, without them, and with one that overflows.
+    // Pages of both versions, without dictionaries, with them, and with one that overflows.
     let properties = match kind {
         Pages::First => properties,
         Pages::Second => properties.set_writer_version(WriterVersion::PARQUET_2_0),

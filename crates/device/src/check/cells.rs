@@ -115,7 +115,7 @@ impl Cell {
             return Err(earlier.place);
         }
         self.reads.clear();
-        // Atomic changes coexist with those of other actors; a write is after all of them.
+        // Atomic changes of several actors coexist; any other write is after all earlier changes.
         let stays = |(earlier, of): &(By, Mode)| {
             mode == Mode::Atomic && *of == Mode::Atomic && earlier.actor != actor
         };

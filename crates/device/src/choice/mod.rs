@@ -1,4 +1,4 @@
-//! The choice of devices for a process, and which of them are available.
+//! The choice of devices for a process, and the search for the available ones.
 
 #[cfg(feature = "cuda")]
 mod of_cuda;
@@ -112,7 +112,7 @@ impl Choice {
 }
 
 impl Offer {
-    /// Whether they can compute the dense part, which needs products.
+    /// Checks that the devices can compute the dense part, which needs products.
     ///
     /// # Errors
     /// One line about what is missing.

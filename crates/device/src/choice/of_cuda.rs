@@ -30,7 +30,7 @@ pub(super) fn cuda_offer(numbers: &[usize]) -> Result<Offer, String> {
     Ok(offer(&chosen))
 }
 
-/// All usable devices, if any; `note` receives what the others lack.
+/// All usable devices, if any; `note` receives the reasons why the others aren't usable.
 pub(super) fn any_cuda(note: &dyn Fn(String)) -> Option<Offer> {
     let found = cuda::look_for_any().map_err(|why| note(format!("no GPU is used: {why}")));
     let Found { devices, .. } = found.ok()??;

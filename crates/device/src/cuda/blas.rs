@@ -91,7 +91,7 @@ fn open(path: &Path) -> Result<(), String> {
     // SAFETY: as for any of NVIDIA's libraries.
     let library = unsafe { unix::Library::open(Some(file), flags) };
     let library = library.map_err(|error| error.to_string())?;
-    // It stays open for the process.
+    // The library stays open until the process ends.
     let _ = library.into_raw();
     Ok(())
 }

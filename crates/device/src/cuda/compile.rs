@@ -4,7 +4,7 @@
 //!   compiles further nor rejects as too new. An architecture newer than the compiler gets PTX of
 //!   the newest one that it supports, which the driver compiles. Images are cached on disk by a
 //!   digest of all inputs.
-//! - **Bits.** Options are those of `stepwell_kernels`: nothing is fused or flushed.
+//! - **Bits.** Options come from `stepwell_kernels`: nothing is fused or flushed.
 
 use std::path::{Path, PathBuf};
 

@@ -130,7 +130,7 @@ pub fn blas_version() -> Result<Version, String> {
     blas::version()
 }
 
-/// Numbers of devices: all of `count`, if none are given.
+/// Numbers of the devices to use: `numbers`, or all of `count` devices if there are none.
 fn wanted(numbers: &[usize], count: usize) -> Result<Vec<usize>, String> {
     match numbers.iter().find(|number| **number >= count) {
         Some(number) => Err(format!("there is no cuda:{number}, only {count} devices")),

@@ -9,9 +9,9 @@
 //!
 //! - **Why.** The library reports when events are over, not operations. Memory that a copy uses
 //!   must live until then, and callers that waited for an event may use it at once.
-//! - **How.** Each operation has a number in its stream's line, with what it keeps. When an event
-//!   is over, everything up to its number is released; where the stream had waited for another
-//!   line, that line is released up to there as well.
+//! - **How.** Each operation has a number in its stream's line, which holds the memory that the
+//!   operation uses. When an event is over, everything up to its number is released; where the
+//!   stream had waited for another line, that line is released up to there as well.
 //! - **Invariants.**
 //!   - DEVICE-I1: everything before an event is released when any caller learns that it is over, by
 //!     whichever thread: [`Lines::let_go`] admits one at a time, until it is done.

@@ -65,9 +65,9 @@ const CALLED: [&str; 44] = [
 /// Why there is no device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lacks {
-    /// There is none, which is normal on most machines.
+    /// The machine has no device, like most machines.
     Nothing(String),
-    /// There may be some, but what they need is broken.
+    /// The machine may have devices, but the software for them is broken.
     Fault(String),
 }
 

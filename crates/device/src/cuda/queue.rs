@@ -1,4 +1,4 @@
-//! Streams and events of a device: their operations, and which of them are over.
+//! Streams and events of a device: their operations, and which operations are over.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,7 +96,7 @@ impl Queue {
         self.look(lines, marks)
     }
 
-    /// Releases what is over, as far as marks show.
+    /// Releases the memory of operations up to the last mark that is over.
     fn look(&self, lines: &Lines, marks: &mut Marks) -> Called<()> {
         while let Some((number, mark)) = marks.set.front().copied() {
             if !self.line.is_over(number) && !streams::is_over(mark)? {

@@ -114,7 +114,7 @@ impl Machine {
         &self.devices
     }
 
-    /// Loses device `number` from now on.
+    /// Makes device `number` fail as lost.
     pub fn lose(&self, number: usize) {
         let state = &self.inner.devices[number];
         let why = "it has fallen off the bus".to_owned();

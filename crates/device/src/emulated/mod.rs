@@ -22,7 +22,7 @@ use std::time::Duration;
 pub use self::machine::Machine;
 use crate::product::{PlainProducts, Products};
 
-/// What processes the streams.
+/// Executor of the operations of streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Time {
     /// A thread for each stream.
@@ -48,13 +48,13 @@ pub struct Settings {
     pub devices: usize,
     /// Bytes of memory of each device.
     pub memory_bytes: u64,
-    /// Maximum bytes of host memory that each copies to and from.
+    /// Maximum bytes of host memory that each device copies to and from.
     pub pinned_bytes: u64,
     /// Seed of delays, steps and the order of blocks.
     pub seed: u64,
     /// Number of threads that run the blocks of a launch.
     pub workers: usize,
-    /// What processes the streams.
+    /// Executor of the operations of streams.
     pub time: Time,
     /// Maximum delay of an operation, if streams have threads.
     pub delay_max: Duration,

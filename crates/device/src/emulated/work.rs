@@ -82,7 +82,7 @@ impl Inner {
                     let device = state.about.name.clone();
                     state.fail(Error::Kernel { device, kernel, why });
                 }
-                // Free what it used before anyone can learn that it is over.
+                // Free the operation's memory before anyone can learn that the operation is over.
                 drop(operation);
             }
             Work::Signal(event, number) => event.signal(number),

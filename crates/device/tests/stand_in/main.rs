@@ -219,7 +219,7 @@ fn a_device_that_is_lost_stays_lost() {
              (CUDA_ERROR_ILLEGAL_ADDRESS)";
         let more = device.buffer::<u8>(1, "more").err();
         let finished = stream.finish().err();
-        // It stays lost, whatever the library returns next.
+        // The device stays lost, whatever the library returns next.
         stand_in.lose(0);
         let cleared = stream.clear(&buffer, 0..1).err();
         let waited = event.wait().err();

@@ -104,7 +104,7 @@ fn a_removed_file_is_kept_by_who_holds_it(disk: &dyn Disk) {
     let held = [written, disk.open_direct("a").unwrap(), disk.open("a").unwrap()];
     use_others(&others);
     disk.remove("a").unwrap();
-    // A later file of the same name is not what they hold.
+    // A later file of the same name is not the held one.
     filled(disk, "a", &[1; 4 * BLOCK_BYTES]);
     use_others(&others);
     for file in &held {
@@ -195,7 +195,7 @@ fn a_file_in_a_removed_tree_is_kept_by_who_holds_it(disk: &dyn Disk) {
     let held = in_directories(disk);
     use_others(&others);
     disk.remove_tree(&disk.path().join("tree")).unwrap();
-    // Later files of the same names are not what they hold.
+    // Later files of the same names are not the held ones.
     let later = in_directories(disk);
     later.iter().for_each(|file| file.write_at(0, b"second").unwrap_or_default());
     hold_inside(&held, &others);

@@ -137,7 +137,7 @@ fn a_copy_is_whole_and_never_replaces(disk: &dyn Disk) {
     let mut buffer = Buffer::new(bytes.len());
     buffer.copy_from_slice(&bytes);
     from.write_at(0, &buffer).unwrap();
-    // Its name may be gone.
+    // The source need not have a name any more.
     disk.remove("from").unwrap();
     copy(&*from, disk, "to").unwrap();
     assert!(disk.read("to", u64::MAX).unwrap() == bytes);

@@ -119,7 +119,7 @@ pub struct Faults {
     pub delay: Duration,
 }
 
-/// What happens to an operation.
+/// Outcome of an operation, as decided by the faults.
 #[derive(Debug)]
 pub(super) enum Fate {
     Happens,
@@ -264,7 +264,7 @@ impl State {
     }
 }
 
-/// Which operations a fault affects.
+/// Operations that a fault affects.
 #[derive(Clone, Copy)]
 struct Due {
     operation: Option<Operation>,

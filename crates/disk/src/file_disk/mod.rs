@@ -252,7 +252,7 @@ impl Disk for FileDisk {
                 Ok(kind) if kind.is_file() => EntryKind::File,
                 Ok(kind) if kind.is_dir() => EntryKind::Directory,
                 Ok(_) => EntryKind::Other,
-                // It was removed after it was listed.
+                // The entry was removed after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(Error::io(Operation::List, &entry.path(), error)),
             };

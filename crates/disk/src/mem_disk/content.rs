@@ -1,4 +1,4 @@
-//! The bytes of a file in memory: what was written, what is durable, and the changes since.
+//! Content of a file in memory: the written bytes, the durable bytes, and the changes in between.
 //!
 //! - **How.** Every change since the last sync is kept. A torn crash treats each sector of
 //!   [`SECTOR_BYTES`] separately: its durable state and the state after each change that touched it

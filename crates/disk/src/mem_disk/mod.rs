@@ -1,14 +1,14 @@
-//! Directories in memory that distinguish what was written from what is durable.
+//! Directories in memory that distinguish written bytes and names from durable ones.
 //!
 //! - **Fault model.** A crash ([`MemDisk::crash`]) keeps the synced content of each file and the
-//!   synced names in each directory, including those of directories. Of everything later it keeps,
+//!   synced names in each directory, also of directories. Of everything later it keeps,
 //!   as the test requests, nothing, all, or a random part of sectors, lengths and names: writes are
 //!   lost, torn and out of order ([`content`]). A rename is one step that syncs its directories. A
 //!   file's content and its name become durable separately: a synced file without a synced name is
 //!   lost, a synced name without a synced file is empty. If a directory's name is lost, so is
 //!   everything below it, synced or not ([`world`]). Synced bytes never change by themselves; tests
 //!   change them with [`MemDisk::edit`].
-//! - **Queues.** They perform operations as they are started and return them in a random order.
+//! - **Queues.** Operations are performed when they are started and returned in a random order.
 //! - **Bounds.** Holds every file twice, and every write until it is synced; meant for tests, where
 //!   files are small.
 

@@ -22,7 +22,7 @@ const ROOT: u64 = 0;
 #[derive(Debug, Default)]
 pub(super) struct Inode(pub(super) Mutex<Content>);
 
-/// What a name refers to.
+/// Target of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     File(Arc<Inode>),
@@ -37,7 +37,7 @@ pub(super) struct Directory {
     synced: Names,
 }
 
-/// What was found, or the kind of error.
+/// Result of a look-up, or the kind of error.
 pub(super) type Found<T> = Result<T, ErrorKind>;
 
 /// All directories.

@@ -1,4 +1,4 @@
-//! Which blocks of an arena are taken.
+//! Free and taken blocks of an arena.
 //!
 //! - **How.** One bit for each block, set if it is free. The first gap that is large enough is
 //!   taken; `first` tracks where free blocks start, so that single blocks are found immediately.
@@ -73,7 +73,7 @@ impl Extents {
         self.next(from, to, u64::MAX)
     }
 
-    /// The first block of `from..to` whose bit is set after those in `flip` are flipped.
+    /// First block of `from..to` whose bit is set in the words XOR `flip`.
     fn next(&self, from: usize, to: usize, flip: u64) -> Option<usize> {
         let mut at = from;
         while at < to {

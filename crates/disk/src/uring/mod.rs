@@ -99,7 +99,8 @@ impl UringQueue {
         }
         match operation.file.descriptor(operation.memory.access()) {
             Ok(Some(descriptor)) => self.launch(operation, descriptor),
-            // The files in use may be those of operations in flight here.
+            // Synchronous only if nothing is in flight here: operations in flight may be what keeps
+            // the files in use.
             Ok(None) if self.in_flight() == 0 => self.perform(operation),
             Ok(None) => {
                 if let Memory::Lot(lot) = operation.memory {

@@ -109,7 +109,7 @@ fn what_is_made_with_its_parents_is_durable() {
     let cuts = cut_each(&|_| (), &work, &|world, done| {
         let found = world.directory(&path).and_then(|inside| inside.read("a", 9));
         assert!(!done || found.unwrap() == b"a");
-        // It can be made again, whatever exists.
+        // The directory can be made again, whatever part of its path exists.
         world.create_directory(&path).unwrap();
     });
     assert_eq!(cuts, 3 * 2 + 4);

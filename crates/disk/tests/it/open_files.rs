@@ -46,7 +46,7 @@ fn reason(file: &Arc<dyn File>) -> (Operation, ErrorKind, String) {
 #[test]
 fn a_file_that_somebody_else_replaced_is_an_error_that_says_so() {
     let (directory, disk, file) = with_files(2);
-    // Its inode is likely to be reused immediately, but not its time of birth.
+    // The new file probably gets the same inode number, but must differ in its time of birth.
     thread::sleep(Duration::from_millis(20));
     use_others(&disk);
     fs::remove_file(directory.path().join("a")).unwrap();

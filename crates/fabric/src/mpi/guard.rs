@@ -29,7 +29,7 @@ const ALL: usize = usize::MAX;
 /// Guards the calls made through it.
 pub(super) struct Guard {
     calls: Arc<Calls>,
-    /// Its thread ends once this is dropped.
+    /// The guard's thread ends once this is dropped.
     _lives: Sender<()>,
 }
 

@@ -9,13 +9,13 @@ const BEATS: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Life {
-    /// It sends signs of life.
+    /// The rank sends signs of life.
     There,
-    /// It has ended or failed, and announced it: no rank needs it any more.
+    /// The rank has ended or failed, and announced it: no rank needs it any more.
     Ended,
-    /// It has announced that it sends nothing more.
+    /// The rank has announced that it sends nothing more.
     Gone,
-    /// It vanished.
+    /// The rank vanished.
     Lost,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Silent {
     pub(super) is_needed: bool,
 }
 
-/// What one rank knows of the life of all.
+/// One rank's knowledge of the lives of all ranks.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Seconds after which a silent rank is lost.
@@ -64,7 +64,7 @@ impl Watch {
             KnownBy::ThisRank => (self.told_within.min(patience), self.patience.max(patience)),
             KnownBy::AllRanks => (patience, patience),
         };
-        // They were heard as often as the previous patience required.
+        // Until now, ranks were only heard as often as the previous patience required.
         self.ranks.iter_mut().for_each(|known| known.heard = now);
     }
 

@@ -8,9 +8,9 @@
 //!   processes.
 //! - **How.** One thread of a process, the talker, makes all calls of MPI, from the first to the
 //!   last: MPI sees it as the main thread, so that `MPI_THREAD_FUNNELED` is enough. A parcel is the
-//!   words of its message and two more (`wire`). They are sent from their buffer, which then goes
-//!   to the inbox for reuse. The receiver learns the length from a matched probe and has them
-//!   written to their final place.
+//!   words of its message and two more (`wire`). They are sent from the message's buffer, which
+//!   then goes to the inbox for reuse. The receiver learns the length from a matched probe, and MPI
+//!   writes the words to their final place.
 //! - **Puts.** Once all ranks have opened theirs, windows are in memory of MPI's own windows; the
 //!   sender's talker writes into it (`MPI_Put`) and waits until that is done (`MPI_Win_flush`), and
 //!   the receiver does nothing for it ([the

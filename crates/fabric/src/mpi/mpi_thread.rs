@@ -376,7 +376,7 @@ impl Talker {
 
     /// Gives back windows that others no longer put into.
     fn close(self) {
-        // What MPI does not take back is freed with the process.
+        // Windows that MPI does not take back are freed with the process.
         drop(self.puts.close(&self.inbox));
     }
 

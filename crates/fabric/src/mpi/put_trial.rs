@@ -7,8 +7,8 @@
 //! - **How.** Half of the ranks stay out of MPI, and poll their memory. The others put a number
 //!   there and some bytes, wait for these puts, and put another number. A rank that sees that
 //!   number while out of MPI knows that the earlier puts completed without it. Then the halves
-//!   change roles, and so for each binary digit of the ranks' numbers, in one of which any two
-//!   differ.
+//!   change roles, and so for each binary digit of the ranks' numbers: any two ranks differ in one
+//!   of them.
 //! - **Failure.** A rank that is too late to be seen counts as not reached: parcels work, too. A
 //!   thread of MPI that answers for a rank looks like hardware; a stop signal stops it.
 //! - **Cost.** A window, and some microseconds if puts work, [`AWAY`] if they do not.

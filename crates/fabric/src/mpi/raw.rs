@@ -71,7 +71,7 @@ pub(super) struct Sending {
 /// Words that are arriving after those already there.
 pub(super) struct Receiving {
     words: Vec<u64>,
-    /// Number of words, including those that are arriving.
+    /// Number of words once all have arrived.
     count: usize,
     request: Option<ffi::MPI_Request>,
 }
@@ -242,7 +242,7 @@ impl Sending {
 }
 
 impl Receiving {
-    /// The words, including those that were there before, once all have arrived.
+    /// All words, including the earlier ones, once the last has arrived.
     pub(super) fn poll(&mut self) -> Result<Option<Vec<u64>>> {
         let Some(request) = self.request.as_mut() else { return Ok(None) };
         if !is_done(request)? {
@@ -250,7 +250,7 @@ impl Receiving {
         }
         self.request = None;
         let mut words = std::mem::take(&mut self.words);
-        // SAFETY: MPI wrote all words after those that were there: the message had exactly these.
+        // SAFETY: MPI wrote all words after the earlier ones: the message had exactly as many.
         unsafe { words.set_len(self.count) };
         Ok(Some(words))
     }

@@ -73,7 +73,7 @@ impl Window {
     /// Opens a window of `bytes` bytes here, all zero, together with all other ranks: for all of
     /// them, or for none. `ready` gets this rank's memory before any rank puts.
     ///
-    /// What a failed attempt leaves is never freed: others may not have come as far.
+    /// Memory of a failed attempt is never freed: other ranks may not have come as far.
     pub(super) fn open(
         port: &Port,
         bytes: usize,

@@ -21,11 +21,11 @@ pub const GRACE: Duration = Duration::from_secs(3);
 pub const EXPLAINED: Duration = Duration::from_secs(1);
 /// How long the talker stays awake after an event.
 pub const SPIN: Duration = Duration::from_micros(200);
-/// The same while MPI has something in flight.
+/// How long the talker stays awake after an event while MPI has something in flight.
 pub const SPIN_UNDER_WAY: Duration = Duration::from_millis(100);
 /// The talker's first sleep; later ones double.
 pub const NAP_MIN: Duration = Duration::from_micros(20);
-/// Its longest sleep.
+/// The talker's longest sleep.
 pub const NAP_MAX: Duration = Duration::from_micros(200);
 
 /// How puts go into windows of other processes.

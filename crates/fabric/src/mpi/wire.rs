@@ -1,6 +1,6 @@
 //! The form of a parcel in transit: the words of its message and two more at the end.
 //!
-//! At the end they need no copy of the message, which is written before them and read after them.
+//! Words at the end can be added and removed without a copy of the message.
 
 use crate::carrier::{Parcel, Tag, WindowNumber};
 use crate::message::{Malformed, Message};
@@ -16,7 +16,7 @@ const GONE: u64 = 5;
 
 pub(super) const MALFORMED: Malformed = Malformed::Wrong("its kind is unknown");
 
-/// What arrives from another rank.
+/// An arrival from another rank.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
     Parcel(Parcel),

@@ -11,9 +11,9 @@ use crate::{LIMIT, PATIENCE_SECONDS, signal};
 const WINDOW: WindowNumber = WindowNumber(1);
 /// Bytes that a rank puts into another, before their number.
 const DATA: usize = 1 << 16;
-/// Between two puts into all ranks: those that wait for an inactive rank must fit.
+/// Pause between two puts into all ranks, so that few of them wait for an inactive rank.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Time before one of them is lost.
+/// Time before one of the ranks is lost.
 const HEALTHY: Duration = Duration::from_millis(300);
 
 fn open(fabric: &Fabric) {

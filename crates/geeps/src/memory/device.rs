@@ -24,8 +24,8 @@ use crate::layout::{Chosen, Index};
 /// The most pieces of staging memory of a size.
 pub(crate) const STAGED_MAX: usize = 4;
 
-/// Number of events of a piece from which on those that are over are removed. At most as many
-/// others remain as the application's streams hold operations.
+/// A piece with this many events drops the ones that are over. The application's streams bound the
+/// number of the others by the operations that they hold.
 const EVENTS_MAX: usize = 8;
 
 /// An access buffer, or pinned data, of a device.

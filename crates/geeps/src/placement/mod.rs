@@ -1,4 +1,4 @@
-//! Which data stays in the application's memory: the paper's placement policy, to the letter.
+//! Choice of data that stays in the application's memory: the paper's policy, to the letter.
 //!
 //! - **Why.** A limited budget costs copies between host and device. Pinned local data is lent in
 //!   place and takes no access buffer; parameter data is copied to one even if pinned, since
@@ -48,7 +48,7 @@ pub struct Usage {
     pub moments: Vec<Vec<Used>>,
 }
 
-/// Which data is pinned.
+/// The pinned data, and the bytes of access buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// By entry. // (data)

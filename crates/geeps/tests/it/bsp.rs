@@ -1,4 +1,5 @@
-//! Under BSP the bits are those of all workers in order, whatever the order of arrival.
+//! Under BSP, updates of all workers are summed in order of ranks, bit for bit, whatever the order
+//! of arrival.
 
 use stepwell_geeps::{Applies, Settings, Staleness};
 

@@ -64,7 +64,7 @@ fn a_message_that_is_damaged_or_refused_is_named_or_does_no_harm() {
                 harmless += 1;
             }
             Err(errors) => {
-                // Ranks learn of the error from the first one that notices.
+                // Ranks learn of the error from the first rank that notices it.
                 let says = if seed % 2 == 0 { "makes no sense" } else { "cannot send to rank" };
                 assert_eq!(errors.lines().count(), 3, "seed {seed}: {errors}");
                 assert!(errors.lines().all(|line| line.contains(says)), "seed {seed}: {errors}");

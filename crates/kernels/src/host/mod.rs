@@ -1,7 +1,7 @@
 //! Runs kernels on this processor.
 //!
 //! - **How.** A launch runs its blocks in an order drawn from a seed, on the requested number of
-//!   system threads. Threads of a block of lanes are iterations of a loop; those of other blocks
+//!   system threads. Threads of a block of lanes are iterations of a loop; threads of other blocks
 //!   are fibers on one thread, which resume in a drawn order after they synchronize.
 //! - **Failure.** A [`Fault`], after which outputs are unspecified. Detected: barriers that not all
 //!   threads of a block reach, deadlocks, diverging operations of a warp, masks and sources of
@@ -41,7 +41,7 @@ pub struct Schedule {
 pub struct Fault {
     /// Name of the kernel.
     pub kernel: &'static str,
-    /// What happened.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// The source file; empty if the fault has no location.
     pub file: String,
@@ -69,7 +69,7 @@ pub enum FaultKind {
     MixedWarp,
     /// A mask contains lanes that are missing, or not the calling one.
     BadMask,
-    /// A lane takes the value of one that doesn't participate.
+    /// A lane takes the value of a lane that doesn't participate.
     BadSource,
     /// Memory next to shared memory was written.
     SharedOverrun,

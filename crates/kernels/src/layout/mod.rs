@@ -2,8 +2,8 @@
 //!
 //! All rows of a device are in one buffer of lanes; the rows of a table group start at lane `slab`.
 //! All lists of a mini-batch are in one buffer of words, and a descriptor has the offset of each,
-//! in words: 32-bit numbers as they are, f32 by their bits, 64-bit numbers as two words, the low
-//! one first.
+//! in words: a 32-bit integer is a word, an f32 is the word of its bits, and a 64-bit number is two
+//! words, the low one first.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -60,7 +60,7 @@ pub struct PoolTable {
 pub struct UpdateTable {
     /// First lane of its group's rows.
     pub slab: u64,
-    /// First lane of its sums, after those of earlier tables, if sums are separate.
+    /// First lane of the table's sums, after the sums of earlier tables, if sums are separate.
     pub sums: u64,
     /// Adam: learning rate.
     pub lr: f64,

@@ -237,7 +237,8 @@ fn both(left: Option<Vec<f32>>, right: Option<Vec<f32>>) -> Option<Vec<f32>> {
     }
 }
 
-/// The sum of blocks `from` to `from + count`, a power of two, not all of which exist.
+/// The sum of blocks `from..from + count` as a tree, without missing blocks; `count` is a power of
+/// two.
 fn tree(of: &impl Fn(usize) -> Option<Vec<f32>>, from: usize, count: usize) -> Option<Vec<f32>> {
     if count == 1 {
         return of(from);

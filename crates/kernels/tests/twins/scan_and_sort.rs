@@ -1,4 +1,4 @@
-//! Exclusive sums and stable sorts equal those of plain loops.
+//! Exclusive sums and stable sorts give the results of plain loops.
 
 use super::support::steps::{scan, sort};
 use super::support::{Dice, SCHEDULES, sizes};

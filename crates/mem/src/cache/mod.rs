@@ -145,8 +145,8 @@ impl Cache {
         );
     }
 
-    /// The slot of key number `at` of those that `keys` returns, which are looked up in order with
-    /// one `seek`: memory is prefetched, and the cache may change between look-ups.
+    /// Slot of the key `keys(at)`. Keys are looked up in order with one `seek`, which prefetches
+    /// memory for later ones; the cache may change between look-ups.
     #[inline]
     pub fn seek(
         &self,

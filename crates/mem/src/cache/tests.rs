@@ -282,7 +282,7 @@ fn the_next_use_is_the_one_that_was_named_last() {
     assert_eq!(cache.next_use(slot), None);
     cache.expect(slot, Some(2));
     assert_eq!(cache.next_use(slot), Some(2));
-    // Of batches 2 to 7, six are known at once: the next one passes batch 2.
+    // Batches 2 to 7 can be known at once: knowing batch 8 means that batch 2 has passed.
     let other = placed(&mut cache, 2).slot;
     cache.expect(other, Some(7));
     assert_eq!(cache.next_use(slot), Some(2));

@@ -234,8 +234,8 @@ impl Index {
     }
 
     /// Adds `key`, which isn't in the index, with `slot`, for which `key_in` already returns it.
-    /// Until all buckets are used, the keys in the index are those of slots 0 to `slot`. If too
-    /// many keys share their buckets, fails with their number, and some key is then missing.
+    /// Until all buckets are used, slots are taken in order, from 0. If too many keys share their
+    /// buckets, fails with their number, and some key is then missing.
     #[inline]
     pub(crate) fn insert(
         &mut self,

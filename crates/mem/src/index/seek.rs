@@ -2,7 +2,7 @@
 //!
 //! For distant keys the bucket is prefetched, for closer ones the record of the slot whose tag
 //! matches. The index may change between two look-ups: prefetching is a guess, and each look-up
-//! reads the index as it is.
+//! reads the current index.
 
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};

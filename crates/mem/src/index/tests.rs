@@ -159,7 +159,7 @@ fn what_is_found_was_asked_for_before() {
             |slot| keys[slot.at()],
             ask,
             |slot| {
-                // Its own slot was prefetched, and those of the keys ahead.
+                // The key's own slot was prefetched, and the slots of the keys ahead.
                 let (least, most) = (found.len() + AHEAD - BURST + 1, found.len() + AHEAD);
                 let asked = asked.borrow().len();
                 assert!((least.min(count)..=most.min(count)).contains(&asked), "{asked}");

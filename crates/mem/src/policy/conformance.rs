@@ -133,7 +133,7 @@ fn random_run(make: Make<'_>, seed: u64) -> Vec<u32> {
                 attached.remove(&slot);
             }
             7 => {
-                // Its known use was the farthest, or it is new: another key is admitted.
+                // The row's known use was the farthest, or it is new: another key is admitted.
                 driver.detach(slot);
                 attached.remove(&slot);
                 driver.admit(slot, random.next_u64() % 100);

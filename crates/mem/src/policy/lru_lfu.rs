@@ -122,7 +122,7 @@ impl Policy for LruLfu {
             place::LRU => {
                 self.links.unlink(slot);
                 self.lru_slots -= 1;
-                // It was recent and wasn't used since: it returns as recent.
+                // The row is recent, and stays so when it is attached again, even without a use.
                 records.set_state(slot, place::USED);
             }
             place::LFU => {

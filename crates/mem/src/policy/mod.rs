@@ -64,10 +64,10 @@ pub trait Policy: Send + std::fmt::Debug {
     /// The key in the detached `slot` occurred in a mini-batch that was trained.
     fn touch(&mut self, records: &mut Records, slot: SlotIndex, occurrence: Occurrence);
 
-    /// `slot` may be evicted from now on.
+    /// Makes `slot` a candidate for eviction.
     fn attach(&mut self, records: &mut Records, slot: SlotIndex);
 
-    /// `slot` may not be evicted for now.
+    /// Protects `slot` from eviction until it is attached again.
     fn detach(&mut self, records: &mut Records, slot: SlotIndex);
 
     /// [`Policy::touch`], then [`Policy::attach`]: the usual sequence when a mini-batch retires.
@@ -95,10 +95,10 @@ pub trait Policy: Send + std::fmt::Debug {
     }
 }
 
-/// What policies remember of a key, by a public hash function, so that evictions are the same in
-/// every run. Keys chosen to share a tag cost no more time than others, as data structures by tag
-/// have fixed size: a bucket of eight records, four counters. They are only confused, which may
-/// load a row too early or too late, but never a wrong one.
+/// Tag by which policies remember a key, from a public hash function, so that evictions are the
+/// same in every run. Keys chosen to share a tag cost no more time than others, as data structures
+/// by tag have fixed size: a bucket of eight records, four counters. Such keys are only confused,
+/// which may load a row too early or too late, but never a wrong one.
 pub fn tag_of(key: Key) -> u32 {
     (hash::mix(key) >> 32) as u32
 }

@@ -14,7 +14,7 @@
 //!   between products: parameters, gradients, optimizer state, activations.
 //! - **Bits.** A kernel gives the same bits for the same operands on any thread. Kernels differ in
 //!   the order of sums (and AMX flushes numbers below 2^-126 to zero), so bits depend on the
-//!   kernel, as those of f32 depend on the instruction set. [`bf16_kernel`] returns its name.
+//!   kernel, as f32 products depend on the instruction set. [`bf16_kernel`] returns its name.
 //!
 //! - **Invariants.**
 //!   - NN-I1: every element that a kernel accesses is inside the slice it was given; checked here

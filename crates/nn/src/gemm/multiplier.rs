@@ -16,7 +16,7 @@ pub struct Multiplier {
 pub enum Side<'a> {
     /// The matrix.
     Plain(Matrix<'a, f32>),
-    /// Its transpose.
+    /// The transpose of the matrix.
     Transposed(Matrix<'a, f32>),
 }
 
@@ -30,7 +30,7 @@ impl<'a> Side<'a> {
 }
 
 impl Multiplier {
-    /// `target = left × right`, or adds that to `target`.
+    /// Computes `target = left × right`, or adds the product to `target`.
     ///
     /// # Panics
     /// If shapes don't match.

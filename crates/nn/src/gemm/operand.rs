@@ -48,7 +48,7 @@ impl<'a, T> Operand<'a, T> {
         }
     }
 
-    /// These columns of the operand, at least one.
+    /// The operand's `columns`, at least one.
     fn select(self, columns: std::ops::Range<usize>) -> Self {
         assert!(!columns.is_empty() && columns.end <= self.columns, "columns of an operand");
         let data = &self.data[columns.start * self.column_stride..];

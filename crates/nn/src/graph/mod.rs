@@ -219,8 +219,8 @@ impl<T: Scalar> Graph<T> {
         self.watched(&mut ()).forward(parameters, block, workspace, logits);
     }
 
-    /// Computes the gradients of a block from those of its logits, after [`Graph::forward`] of the
-    /// same block with the same parameters and workspace.
+    /// Computes the gradients of a block from the gradients of its logits, after [`Graph::forward`]
+    /// of the same block with the same parameters and workspace.
     ///
     /// Overwrites everything, except for the gradient of the first order if nothing reads it.
     pub fn backward(

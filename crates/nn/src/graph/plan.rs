@@ -26,7 +26,7 @@ use crate::layer::{NodeId, Reads, Source};
 pub enum BufferKind {
     /// Output of a node, followed by what the node keeps for its backward pass.
     Value,
-    /// Gradient of that output.
+    /// Gradient of a node's output.
     Gradient,
 }
 

@@ -43,7 +43,7 @@ use crate::parameter::{Initial, ParameterShape};
 pub struct BatchNorm {
     /// Number of channels (columns, or planes of an image); each has separate statistics.
     pub channels: usize,
-    /// Values per channel: 1, or those of a plane.
+    /// Values per channel: 1 for a column, or the size of a plane.
     pub places: usize,
     /// Added to variances.
     pub epsilon: f64,

@@ -1,4 +1,4 @@
-//! Concatenates nodes: the columns of the first, then those of the second, and so on.
+//! Concatenates the columns of nodes, in order.
 
 use super::add::copy;
 use super::{Backward, Flops, Forward, Layer, Operation, Reads};

@@ -285,7 +285,8 @@ impl<T: Scalar> WithSimd for Activate<'_, T> {
     }
 }
 
-/// Turns the gradient of the outputs into that of the sums, and sums it over places and rows.
+/// Turns the gradient of the outputs into the gradient of the sums before the activation, which is
+/// also summed over places and rows for the bias.
 struct Deactivate<'a, T> {
     output: Matrix<'a, T>,      // (rows, channels * places)
     gradient: MatrixMut<'a, T>, // (rows, channels * places)

@@ -152,7 +152,8 @@ pub(super) fn relu<T: Scalar>(z: T) -> T {
     if z <= T::ZERO { T::ZERO } else { z }
 }
 
-/// Turns the gradient of the outputs into that of the sums, and sums it over the rows.
+/// Turns the gradient of the outputs into the gradient of the sums before the activation, which is
+/// also summed over the rows for the bias.
 struct Deactivate<'a, T> {
     output: Matrix<'a, T>,      // (rows, outputs)
     gradient: MatrixMut<'a, T>, // (rows, outputs)

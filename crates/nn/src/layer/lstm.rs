@@ -320,8 +320,8 @@ impl<T: Scalar> WithSimd for Step<'_, T> {
     }
 }
 
-/// Computes gradients of a step's sums from those of later hidden states and cells, and collects
-/// the step's vectors; both are 0 for examples without this step.
+/// Computes gradients of a step's sums from the gradients of later hidden states and cells, and
+/// collects the step's vectors; both are 0 for examples without this step.
 struct StepBack<'a, T> {
     sequences: Sequences<'a, T>,
     step: usize,

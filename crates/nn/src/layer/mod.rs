@@ -88,7 +88,7 @@ pub trait Layer<T>: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Length of the statistics of a block in training; those of blocks are added.
+    /// Length of the statistics of a block in training; the statistics of all blocks are added.
     fn statistics_lanes(&self) -> usize {
         0
     }

@@ -60,7 +60,7 @@ impl Layout {
 pub enum GradientTarget {
     /// Not needed.
     None,
-    /// Columns of the gradient of the graph's input, for the first columns of what was read.
+    /// Columns of the gradient of the graph's input, for the first columns that the layer reads.
     Input {
         /// Columns of the graph's input.
         columns: Range<usize>,

@@ -134,13 +134,12 @@ impl Places {
         self.places[0] * self.places[1]
     }
 
-    /// Visits the first `rows` values of windows: those of channel 0 row by row, then those of
-    /// channel 1, and so on.
+    /// Visits the first `rows` values of windows, channel by channel and row by row.
     ///
     /// For each value, calls `each` for one line of places after another. The arguments are the
-    /// number of the line among those of all values, its number among those of all channels, the
-    /// places of the line at which the value is inside the plane, and the lane of the image for the
-    /// first of these. The lane advances by `stride` from place to place.
+    /// number of the line among the lines of all values, its number among the lines of all
+    /// channels, the places of the line at which the value is inside the plane, and the lane of the
+    /// image for the first of these. The lane advances by `stride` from place to place.
     #[inline(always)]
     pub(super) fn runs(
         &self,
@@ -169,7 +168,7 @@ impl Places {
 }
 
 /// A value of the kernel, viewed as a shifted copy of its plane. If lines of places are as long as
-/// those of the plane, and the stride is 1, neighboring places read neighboring lanes.
+/// lines of the plane, and the stride is 1, neighboring places read neighboring lanes.
 #[derive(Clone, Debug)]
 pub(super) struct Shift {
     /// From the first place at which the value is inside the plane to the last.

@@ -109,7 +109,7 @@ fn work_of_crosses_and_interactions_is_counted() {
     }
     let flops = crate::common::interacting::<f32>().flops_per_example();
     assert_eq!(flops.forward, 15 * 2 * 3 + 3 * 2 * 5 + 2 * 18 + 1);
-    // Of the columns 8..17, five are embeddings.
+    // Five of the columns 8..17 are embeddings.
     let inner = 2 * 5 * (5 + 9) + 2 * 2 * 15;
     assert_eq!(flops.backward, inner + 2 * (18 + 18) + 1);
 }
@@ -122,7 +122,7 @@ fn work_of_factorization_machines_and_of_layers_without_bias_is_counted() {
     let forward = 3 * lanes + 3 * 4 + 1;
     let expected = Flops { forward, backward: lanes + 2 * lanes };
     assert_eq!(of(&crate::common::deepfm(), 0), Some(expected));
-    // Of the columns 15..24, five are embeddings.
+    // Five of the columns 15..24 are embeddings.
     let graph = crate::common::forked();
     let expected = Flops { forward: 3 * 9 + 3 * 3 + 1, backward: 9 + 2 * 5 };
     assert_eq!(of(&graph, 3), Some(expected));

@@ -83,7 +83,7 @@ impl Storage {
         }
     }
 
-    /// Changes `weights` to what they are after [`Storage::encode`].
+    /// Rounds `weights` to the values that [`Storage::encode`] stores.
     pub fn round(self, weights: &mut [f32], random: Stream) {
         for (number, pair) in weights.chunks_mut(2).enumerate() {
             let bits = random.at(number as u64);

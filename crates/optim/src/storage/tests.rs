@@ -86,7 +86,7 @@ fn the_middle_of_all_random_bits_rounds_to_the_nearest() {
     for storage in SMALL {
         for (x, _) in samples(200_000) {
             let (below, above) = (bits(storage, x, (1 << 31) - 1), bits(storage, x, 1 << 31));
-            // They differ only at ties, where the peer takes the even one.
+            // The two differ only at ties, where the peer takes the even one.
             let nearest = peer_nearest(storage, x);
             assert!(nearest == below || nearest == above, "{storage:?} {x:e}");
         }

@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     Cut(usize),
     /// Nothing is sent for this long.
     Slow(Duration),
-    /// From now on, the object is a different one.
+    /// The object is replaced by a different one.
     Change,
     /// The answer claims this many bytes more than the object has.
     Longer(u64),
@@ -126,7 +126,7 @@ impl Server {
         self.state().untagged = true;
     }
 
-    /// Omits versions of objects from now on.
+    /// Omits versions of objects in later answers.
     pub(crate) fn without_versions(&self) {
         (self.state().untagged, self.state().undated) = (true, true);
     }

@@ -31,7 +31,7 @@ impl Config {
     }
 
     /// Refuses more ranks than there are blocks, and wrong combinations of settings of ranks. `key`
-    /// is the name by which their number was given.
+    /// is the setting that gave the number of ranks.
     ///
     /// # Errors
     /// One line with the keys and the fix.

@@ -35,7 +35,7 @@ impl BestKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::None, Self::Logloss, Self::Auc];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -72,7 +72,7 @@ impl ColumnType {
     pub const ALL: [Self; 6] =
         [Self::Label, Self::Weight, Self::Dense, Self::Id, Self::Ids, Self::Ignored];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -101,7 +101,7 @@ impl TransformKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::None, Self::Log1p, Self::Standardise];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -125,7 +125,7 @@ impl MissingKind {
     /// All kinds.
     pub const ALL: [Self; 2] = [Self::Own, Self::None];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Own => "own",

@@ -14,7 +14,7 @@ impl DensePlace {
     /// All places.
     pub const ALL: [Self; 2] = [Self::Host, Self::Device];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Host => "host",

@@ -205,7 +205,7 @@ impl OptimizerKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Sgd, Self::Adagrad, Self::Adam];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sgd => "sgd",

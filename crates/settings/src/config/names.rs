@@ -11,7 +11,8 @@ use super::FeatureConfig;
 pub(crate) const COLUMNS_MAX: usize = 65_536;
 
 impl FeatureConfig {
-    /// Its id columns in plain data, counted from 0, in the order of their names.
+    /// Numbers of the feature's id columns in plain data, counted from 0, in the order of their
+    /// names in the entry.
     ///
     /// # Errors
     /// What is wrong, and the fix. Whether the data has the columns is not checked.
@@ -64,7 +65,7 @@ impl FeatureConfig {
         }
     }
 
-    /// The dense column in plain data whose value weights its bags, counted from 0.
+    /// Number of the dense column in plain data that weights the feature's bags, counted from 0.
     ///
     /// # Errors
     /// What is wrong, and the fix. Whether the data has the column is not checked.

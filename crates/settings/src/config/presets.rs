@@ -20,7 +20,7 @@ impl PresetKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Criteo, Self::Adult, Self::Avazu, Self::MovieLens];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Criteo => "criteo",

@@ -25,7 +25,7 @@ impl ExchangeKind {
     /// All kinds.
     pub const ALL: [Self; 2] = [Self::Owner, Self::WorkingSet];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Owner => "owner",

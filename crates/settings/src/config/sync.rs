@@ -45,7 +45,7 @@ impl DenseKind {
         all
     };
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Protocol(kind) => kind.name(),
@@ -98,7 +98,7 @@ impl RowsKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Exact, Self::Bounded, Self::Async];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -109,8 +109,8 @@ impl RowsKind {
 }
 
 impl Config {
-    /// Whether ranks wait for each other in every step. The model is then bit for bit that of one
-    /// rank.
+    /// Whether ranks wait for each other in every step. The model then equals, bit for bit, the
+    /// model of a single rank.
     pub fn in_step(&self) -> bool {
         self.ranks.count == 1 || self.sync.rows == RowsKind::Exact
     }

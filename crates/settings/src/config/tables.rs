@@ -84,7 +84,8 @@ impl TableConfig {
         }
     }
 
-    /// Its optimizer. Other values of `rows`, such as `eps`, apply only if the kind is the same.
+    /// Optimizer of the table. Other values of `rows`, such as `eps`, apply only if the kind is the
+    /// same.
     fn optimizer(&self, rows: &OptimizerConfig) -> OptimizerConfig {
         let (kind, lr) = (self.optimizer.unwrap_or(rows.kind), self.lr.unwrap_or(rows.lr));
         match kind == rows.kind {
@@ -128,7 +129,7 @@ impl PlaceKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Tiers, Self::Memory, Self::Device];
 
-    /// Its name in settings.
+    /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tiers => "tiers",

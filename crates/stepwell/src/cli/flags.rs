@@ -74,8 +74,8 @@ pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String>
     keys
 }
 
-/// Adds a flag for each setting, and for those of tables, features and columns with these keys.
-/// The help shows the wanted ones.
+/// Adds a flag for each setting, and for each key in `of_parts`, of a table, a feature or columns.
+/// The help shows the `wanted` ones.
 pub(super) fn with_flags(
     command: Command,
     of_parts: &[String],

@@ -48,7 +48,7 @@ pub(crate) struct Recent {
 }
 
 impl Sample {
-    /// Rows in memory, without those that the run began with.
+    /// Rows that came into memory during the run, less the evicted ones.
     pub(crate) fn memory_rows(&self) -> u64 {
         self.misses.saturating_sub(self.evictions)
     }

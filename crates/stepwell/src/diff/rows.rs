@@ -1,7 +1,7 @@
 //! Differences of a table's rows in two checkpoints.
 //!
 //! - **How.** The rows of A are scanned in the order of its files and looked up in B, some
-//!   thousands at once. A scan of B counts its rows, and so those that only B has.
+//!   thousands at once. A scan of B counts its rows, and so the rows that only B has.
 //! - **Bounds.** The indexes of the table's stores in both, 8 to 11 bytes per row; 8 MiB of rows of
 //!   each, or one row; a distribution; the listed rows.
 //! - **Cost.** One scan of both, and look-ups in B, with a page for each row of A if B has the rows

@@ -222,9 +222,9 @@ pub(crate) fn dotted(name: &str) -> String {
 /// Treatment of optimizer state and row histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is exported or imported with the weights.
+    /// Exported or imported with the weights.
     Kept,
-    /// It is left out; training of an imported model starts with fresh state.
+    /// Left out; training of an imported model starts with fresh state.
     Dropped,
 }
 

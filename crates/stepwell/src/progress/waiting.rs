@@ -103,7 +103,7 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         self.shared.change(|state| state.over = true);
         if let Some(thread) = self.thread.take() {
-            // Its result does not matter.
+            // The thread's result does not matter.
             let _ = thread.join();
         }
     }

@@ -49,8 +49,8 @@ pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<S
     Ok(keys)
 }
 
-/// Clears what a file replaces as a whole: its columns replace all columns, features and tables;
-/// its features replace all features.
+/// Clears settings that a file replaces as a whole: columns in the file replace all columns,
+/// features and tables; features replace all features.
 fn begin_anew(table: &DeTable<'_>, config: &mut Config) {
     let has = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
     if has("columns") {

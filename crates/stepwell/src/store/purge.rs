@@ -135,7 +135,7 @@ fn purge_whole(store: &[PathBuf]) -> Result<Aside, String> {
     Ok(removed)
 }
 
-/// What `train` set aside in the directories; it is removed if it is named itself.
+/// Directories that `train` set aside in `directories`; each is removed only if it is named itself.
 fn set_aside(directories: &[PathBuf]) -> Vec<SetAside> {
     let mut found: Vec<SetAside> =
         directories.iter().flat_map(|path| Scratch::aside_in(path)).collect();

@@ -1,4 +1,4 @@
-//! Which devices `auto` uses, and the notes on the others; with stand-ins for NVIDIA's libraries,
+//! Devices that `auto` uses, and the notes on the others; with stand-ins for NVIDIA's libraries,
 //! whose devices have 1 GiB.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]

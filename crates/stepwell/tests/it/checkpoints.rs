@@ -155,7 +155,7 @@ fn a_model_without_hidden_layers_is_taken_in_every_form() {
     fs::write(shop.path("run.toml"), "[model]\nhidden = []\n").unwrap();
     let mut file: Vec<&str> = train(&data, &[]);
     file.retain(|arg| *arg != "model.hidden=16,8");
-    // Its --set is removed with it.
+    // The `--set` before it is removed, too.
     let place = file.windows(2).position(|two| two == ["--set", "--set"]).unwrap();
     file.remove(place);
     file.insert(1, "run.toml");
@@ -246,7 +246,7 @@ fn what_lies_in_the_place_of_a_checkpoint_is_set_aside() {
     shop.ok(&["inspect", "saved"]);
 }
 
-/// It ends as with a signal: the trained model is kept, and the same command continues with a
+/// The run ends as with a signal: the trained model is kept, and the same command continues with a
 /// larger index.
 #[test]
 fn a_full_index_keeps_what_was_trained() {

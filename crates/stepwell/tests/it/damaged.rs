@@ -13,7 +13,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         if entry.file_name() == "ENDED" {
-            // It only marks the run as ended, so nothing is lost.
+            // The file only marks the run as ended, so nothing is lost.
             continue;
         }
         match entry.file_type().unwrap().is_dir() {

@@ -213,7 +213,7 @@ fn empty_files_are_passed_over() {
         let expected = train(&shop, &[&data], more);
         same(&train(&shop, &parts, more_of_parts), &expected, &format!("{more:?}"));
     }
-    // Their cache gives the same model: when it is made, read, and read from the middle.
+    // The parts' cache gives the same model: when it is made, read, and read from the middle.
     let two = ["--data.epochs", "2", "--data.cache", "cache"];
     let expected = train(&shop, &[&data], &two[..2]);
     same(&train(&shop, &parts, &two), &expected, "making a cache");

@@ -153,7 +153,8 @@ fn the_checkpoint_of_a_stop_of_ranks_is_too() {
     never_stopped(&[&["--ranks", "3"], &lends[..]].concat());
 }
 
-/// Stops a run with `more`, and compares its checkpoint with that of one rank that was not stopped.
+/// Stops a run with `more`, and compares its checkpoint with the one of a single rank that was not
+/// stopped.
 fn never_stopped(more: &[&str]) {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 6000);

@@ -92,7 +92,7 @@ fn signal_once_begun(shop: &Workshop, args: &[&str], signal: &str) -> (Option<i3
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The next command that writes a file removes what a killed one left of it.
+/// The next command that writes a file removes the partial file of a killed command.
 #[test]
 fn what_a_kill_leaves_of_a_file_goes_with_the_next_run() {
     let shop = Workshop::new();

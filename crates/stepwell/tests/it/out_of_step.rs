@@ -73,7 +73,7 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     let said = [said.stdout, said.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("sync.age has no effect, because sync.dense is not rna"), "{said}");
-    // The reading step is one of those in flight.
+    // The reading step counts as one of the steps in flight.
     let staleness = |steps: &'static str| {
         let bound = ["--pipeline.lookahead", "1", "--sync.staleness", steps];
         let output = train(&shop, &data, &[&RNA[..], &bound].concat());

@@ -328,7 +328,7 @@ fn one_rank_scores_with_the_rows_of_all() {
     shop.ok(&["eval", "saved", "--data", &data, "--report", "eval.json"]);
     let scores = shop.ok(&["predict", "saved", "--data", &data]);
     assert_eq!(scores.lines().count(), 6001);
-    // It takes no more than it needs, even with a larger limit.
+    // The index takes no more than it needs, even with a larger limit.
     let offered = ["eval", "saved", "--data", &data, "--tiers.index", "1GiB", "--report", "b.json"];
     let output = shop.run(&offered);
     assert!(String::from_utf8_lossy(&output.stderr).contains("tiers.index has no effect"));

@@ -237,7 +237,7 @@ fn the_s3_server_of_moto_is_read() {
     command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
     let mut moto =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // It prints other lines, too.
+    // The server prints other lines, too.
     let lines = std::io::BufReader::new(moto.stdout.take().unwrap()).lines();
     let port = lines.map_while(Result::ok).find_map(|line| line.parse::<u16>().ok()).unwrap();
     server.host = format!("127.0.0.1:{port}");

@@ -199,7 +199,8 @@ fn a_damaged_checkpoint_is_named() {
         .unwrap()
         .chain(std::fs::read_dir(step.join("rows-0")).unwrap())
         .map(|entry| entry.unwrap().path())
-        // These mark the directory and the end of the run, and have nothing of the model.
+        // `.stepwell` and `ENDED` mark the directory and the end of the run, and have nothing of
+        // the model.
         .filter(|path| path.is_file())
         .filter(|path| !path.ends_with(".stepwell") && !path.ends_with("ENDED"))
         .collect();

@@ -266,6 +266,6 @@ fn a_run_that_was_refused_leaves_its_directory_free() {
     let refused = shop.fails(&with("32KiB"));
     assert!(refused.contains("tiers.dram"), "{refused}");
     shop.ok(&with("1MiB"));
-    // What a run that started has left is not overwritten.
+    // Rows of a run that started are not overwritten.
     assert!(shop.fails(&with("1MiB")).contains("--force"));
 }

@@ -104,7 +104,7 @@ fn statistics_of_the_data_are_as_good_as_given_ones() {
     same(&train(&shop, "given.toml", "rows.csv", &[]).0, &expected, "given");
     same(&train(&shop, "bare.toml", "rows.jsonl", &[]).0, &expected, "JSON lines");
     same(&train(&shop, "bare.toml", "rows.csv", &["--ranks", "3"]).0, &expected, "three ranks");
-    // They belong to the model, which uses them to score other data and to resume.
+    // Statistics belong to the model, which uses them to score other data and to resume.
     let eval = notes(&shop, &["eval", "saved", "--data", "rows.jsonl"]);
     assert!(!eval.contains("standardised"), "{eval}");
     let more = ["--checkpoint", "saved", "--resume", "--data.epochs", "2"];

@@ -79,7 +79,7 @@ fn a_store_that_a_run_has_open_is_in_use() {
     assert!(!checkpoint.join("rows-0").join("store.lock").exists());
     assert!(run.0.try_wait().unwrap().is_none(), "the run continues");
     drop(run);
-    // What the killed run left does not block.
+    // The lock file that the killed run left does not block.
     assert!(shop.path("ssd/rows-0/store.lock").exists());
     let printed = shop.ok(&["store", "check", "ssd"]);
     assert!(printed.contains("whole") && !printed.contains("DAMAGED"), "{printed}");

@@ -18,13 +18,13 @@ const END: u64 = 4;
 
 /// A message of a rank to an owner.
 pub(super) enum Said<'a, T> {
-    /// Its clock, and the keys of the rows that it needs, distinct and in any order.
+    /// The rank's clock, and the keys of the rows that it needs, distinct and in any order.
     Pull(u64, &'a [u64]),
-    /// The gradient of the rows that it last asked for.
+    /// Gradient of the rows that the rank last asked for.
     Push(&'a [T]),
-    /// Its clock, while it computes nothing.
+    /// The rank's clock, while it computes nothing.
     Clock(u64),
-    /// It asks for no more rows.
+    /// The rank asks for no more rows.
     End,
 }
 

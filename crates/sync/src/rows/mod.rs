@@ -16,7 +16,7 @@
 //!   it computes none. If every gradient makes an update, as under `bsp`, that is the clock of SSP.
 //!   Under `rna`, `eager_majority` and `rdma_wild` it advances while a slow rank computes, so that
 //!   no rank waits for it before the bound. Under `ad_psgd` a rank only knows its own updates, and
-//!   in groups of `rna` its group's: there, bounded rows are those of SSP, and fast ranks wait for
+//!   in groups of `rna` its group's: there, bounded rows are as under SSP, and fast ranks wait for
 //!   slow ones.
 //! - **Invariants.** Each pushed gradient is applied once before any rank ends.
 //!   - If staleness is bounded by s, a read at clock c is answered once all gradients whose rows
@@ -109,7 +109,7 @@ enum State {
     Idle,
     /// The rows of this gradient were requested.
     Pulling(u64),
-    /// They have arrived.
+    /// The rows of this gradient have arrived.
     Here(u64),
     Computing,
     /// The gradient is computed, and not yet sent.
@@ -169,8 +169,8 @@ impl<T: Number> WithRows<T> {
                 self.say_clock(fabric)
             }
             State::Pulling(step) => {
-                // Its clock must not change during the pull: else two ranks could wait at two
-                // owners, each for what the other has read at the other owner.
+                // This rank's clock must not change during the pull: else two ranks could wait at
+                // two owners, each for rows that the other has read at the other owner.
                 if !self.puller.poll(fabric)? {
                     return Ok(Work::NONE);
                 }

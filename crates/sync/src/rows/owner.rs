@@ -16,11 +16,11 @@ use crate::protocol::{Counts, Work};
 /// Allowed staleness of the rows that a rank reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staleness {
-    /// They contain all gradients of all earlier steps, and no others: only under `bsp`.
+    /// Rows contain all gradients of all earlier steps, and no others: only under `bsp`.
     Exact,
-    /// They lack gradients of at most this many of the last updates.
+    /// Rows lack gradients of at most this many of the last updates.
     Bounded(u64),
-    /// They contain what has arrived.
+    /// Rows contain the gradients that have arrived.
     Async,
 }
 
@@ -40,18 +40,18 @@ pub(super) struct Owner<T> {
     counts: Counts,
 }
 
-/// What an owner knows of a rank.
+/// State of a rank, as known to an owner.
 #[derive(Clone, Debug)]
 struct Asker<T> {
-    /// Its clock; the maximum once it is through.
+    /// The rank's clock; the maximum once the rank is through.
     clock: u64,
-    /// The keys that it last asked for.
+    /// Keys that the rank last asked for.
     keys: Vec<Key>,
-    /// Whether it waits for these rows.
+    /// Whether the rank waits for the rows of `keys`.
     waits: bool,
-    /// The clock at which it read the rows of a gradient that has not arrived.
+    /// Clock at which the rank read the rows of a gradient that has not arrived.
     reads: Option<u64>,
-    /// Its gradient, if that waits for those of other ranks.
+    /// The rank's gradient, while it waits for the gradients of other ranks.
     pushed: Option<Vec<T>>,
     /// Buffer for the next gradient.
     spare: Vec<T>,

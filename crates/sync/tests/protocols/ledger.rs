@@ -33,7 +33,7 @@ impl Job {
         Self { kind, ranks, options }
     }
 
-    /// Runs it in an order drawn from `seed`, and checks the model.
+    /// Runs the job in an order drawn from `seed`, and checks the model.
     ///
     /// # Errors
     /// What is wrong.

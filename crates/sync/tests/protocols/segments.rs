@@ -19,7 +19,7 @@ struct Rank {
     protocol: Box<dyn OpenEnded<f64>>,
     computing: Option<u64>,
     begun: u64,
-    /// Whether it was given the number of gradients.
+    /// Whether the rank was given the number of gradients of this segment.
     told: bool,
     given: u64,
 }

@@ -68,7 +68,7 @@ impl Drawn {
         self.rows
     }
 
-    /// Enough slots for all rows, plus those of a step, so that memory is never scarce.
+    /// Slots for all rows, and for the rows of one more step, so that memory is never scarce.
     pub(super) fn slots(&self) -> usize {
         self.rows + self.distinct.iter().map(Vec::len).max().unwrap_or(0)
     }

@@ -24,7 +24,7 @@ use crate::machine::Machine;
 use crate::measure::{names, over};
 use crate::{Error, Result};
 
-/// What to measure.
+/// Options of the benchmark.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Approximate number of ids of all slots.
@@ -50,7 +50,7 @@ pub struct Options {
 /// All results.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// What was measured.
+    /// Options of the benchmark.
     pub options: Option<Options>,
     machine: Option<Machine>,
     /// Limits by number of threads.
@@ -87,7 +87,7 @@ pub struct Run {
     pub train_seconds: f64,
     /// Sum of the losses of all counted examples.
     pub loss: f64,
-    /// Results per kernel over the counted steps, with limits if those of one thread were measured.
+    /// Results per kernel over the counted steps, with limits if one thread's were measured.
     pub kernels: Vec<KernelReport>,
     /// Results per layer, likewise.
     pub layers: Vec<LayerReport>,

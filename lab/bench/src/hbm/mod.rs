@@ -30,7 +30,7 @@ pub use self::ways::{Way, Ways};
 use crate::measure::median;
 use crate::{Error, Result};
 
-/// What to measure.
+/// Options of the benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The devices.
@@ -142,7 +142,7 @@ fn order(count: usize, seed: u64) -> Vec<u32> {
     order
 }
 
-/// Compares the result of `kernel` with that of plain loops.
+/// Compares `came`, the result of `kernel`, with `wanted`, the result of plain loops.
 fn same<T: PartialEq>(kernel: &str, came: &[T], wanted: &[T]) -> Result<()> {
     let wrong = came.iter().zip(wanted).position(|(came, wanted)| came != wanted);
     match (wrong, came.len() == wanted.len()) {

@@ -1,5 +1,5 @@
-//! The loops to compare: bare ones over the memory of all rows, and those of the engine's slab and
-//! cache.
+//! The loops to compare: bare loops over the memory of all rows, and loops over the engine's slab
+//! and cache.
 
 use stepwell_base::SlotIndex;
 use stepwell_base::prefetch::prefetch_row;

@@ -23,7 +23,7 @@ use shard::{SHARDS, Shard};
 /// Most look-ups: their keys are drawn before timing starts.
 const LOOKUPS_MAX: u64 = 1 << 30;
 
-/// What to measure.
+/// Options of the benchmark.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// Number of distinct keys.
@@ -71,7 +71,7 @@ pub struct Rates {
 /// of threads.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// What was measured.
+    /// Options of the benchmark.
     pub options: Option<Options>,
     machine: Option<Machine>,
     /// Share of keys looked up that have a row.

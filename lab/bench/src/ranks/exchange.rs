@@ -32,7 +32,7 @@ const RANKS: usize = 2;
 /// Exchanges of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Exchange {
-    /// What connects the ranks.
+    /// Name of the connection between ranks.
     pub fabric: &'static str,
     /// Name of the limit.
     pub limit: &'static str,
@@ -46,7 +46,7 @@ pub struct Exchange {
     pub over_limit: f64,
 }
 
-/// What a launched process measures.
+/// Kind of exchange that a launched process measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// `MPI_Alltoallv`.

@@ -42,7 +42,7 @@ impl Job {
     }
 }
 
-/// What all runs have in common.
+/// Parameters that all runs share.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     place: &'a Path,
@@ -193,7 +193,7 @@ fn tiers(report: &Report) -> impl Iterator<Item = &stepwell_train::Tiers> {
     report.by_rank.iter().map(|rank| &rank.tiers).chain(alone)
 }
 
-/// What each of several ranks exchanged.
+/// Traffic of each rank, if there are several.
 pub(super) fn exchanged(report: &Report) -> Vec<Exchanged> {
     report.by_rank.iter().filter_map(|rank| rank.ranks).collect()
 }

@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn delays_allow_what_their_means_say() {
-        // The mean of the longest of four uniform delays is 0.8 of the maximum, that of each is
-        // half of it.
+        // The longest of four uniform delays has a mean of 0.8 of the maximum, each single delay
+        // a mean of half of it.
         let allowed = delays_allow(5000);
         assert!((allowed - 1.6).abs() < 0.05, "{allowed}");
     }

@@ -95,7 +95,7 @@ impl FromStr for Part {
     }
 }
 
-/// What to measure.
+/// Options of the benchmark.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// A directory on the disk to use; files created in it are removed again.
@@ -125,10 +125,10 @@ pub struct Options {
 /// All results; what wasn't measured is `None` or empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// What was measured.
+    /// Options of the benchmark.
     pub options: Option<Options>,
     machine: Option<Machine>,
-    /// What connects the ranks.
+    /// Name of the connection between ranks.
     pub fabric: String,
     /// All-to-all messages over MPI relative to `MPI_Alltoallv` of the same bytes: the minimum over
     /// sizes of at least 256 KiB per pair.

@@ -41,7 +41,7 @@ pub struct OnNetwork {
     pub wall_over_longest: f64,
 }
 
-/// Lower bound on the seconds that the network needs for what the ranks of a run sent.
+/// Lower bound on the seconds that the network needs for the messages of a run.
 fn sending_seconds(network: Network, report: &Report) -> f64 {
     let busiest = exchanged(report).iter().map(|rank| rank.bytes_sent).max().unwrap_or(0);
     let latencies = IN_TURN * report.steps as f64 * network.latency_seconds;

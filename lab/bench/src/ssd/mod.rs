@@ -31,7 +31,7 @@ pub(crate) use rows::{Shuffle, scaled};
 /// Most rows of a benchmark.
 const ROWS_MAX: u64 = 1 << 36;
 
-/// What to measure.
+/// Options of the benchmark.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// A directory on the disk to measure; files created in it are removed again.
@@ -59,7 +59,7 @@ pub struct Options {
 /// Results of a run. Rates are medians over the rounds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// What was measured.
+    /// Options of the benchmark.
     pub options: Option<Options>,
     machine: Option<Machine>,
     /// Random reads of one page each per second, at the same depth.
@@ -134,9 +134,9 @@ pub struct Figures {
     /// committed, divided by the time of opening one then, with the store's default number of
     /// threads.
     pub refresh_over_open: f64,
-    /// Milliseconds of that refresh.
+    /// Milliseconds of the refresh.
     pub refresh_ms: f64,
-    /// Rows of the segments that it read: those put again, and those that merges moved.
+    /// Rows of the segments that the refresh read: rows put again, and rows that merges moved.
     pub refresh_rows_read: f64,
     /// Seconds of a snapshot after few changes.
     pub snapshot_seconds: f64,

@@ -19,7 +19,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 const WRITES: usize = 8;
 
 impl Bench<'_> {
-    /// Bytes of the raw file: about those of the rows in the store.
+    /// Bytes of the raw file, about as many as the rows take in the store.
     fn raw_bytes(&self) -> u64 {
         let bytes = self.options.rows * (self.options.row_bytes as u64 + 25);
         bytes.next_multiple_of(CHUNK_BYTES)

@@ -189,7 +189,7 @@ impl Bench<'_> {
         let watch = Stopwatch::start();
         store.snapshot(to.path())?;
         figures.snapshot_seconds = watch.seconds();
-        // Its links would keep files that the store frees.
+        // The snapshot's links would keep files that the store frees.
         let _ = std::fs::remove_dir_all(to.path());
         let disk = self.disk.directory(store.path())?;
         drop(store);

@@ -1,7 +1,7 @@
 //! Results of runs out of core.
 //!
 //! - **How.** Time, examples, rows, reads and pages are counted after the warm-up.
-//! - **Reads.** Only those of look-ups: time includes reads and writes of compaction, the counts
+//! - **Reads.** Only reads of look-ups: time includes reads and writes of compaction, the counts
 //!   don't.
 
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::measure::over;
 /// Results of all runs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// What was measured.
+    /// Options of the benchmark.
     pub options: Option<Options>,
     pub(super) machine: Option<Machine>,
     /// Number of rows.

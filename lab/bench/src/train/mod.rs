@@ -43,7 +43,7 @@ use crate::machine::Machine;
 use crate::measure::names;
 use crate::{Error, Result};
 
-/// What to measure.
+/// Options of the benchmark.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
     /// A directory on the disk to measure; files created in it are removed again.
@@ -102,7 +102,7 @@ pub fn run(
     Ok(figures)
 }
 
-/// What the runs of a benchmark have in common.
+/// State that the runs of a benchmark share.
 struct Bench<'a> {
     options: &'a Options,
     ids: &'a Ids,

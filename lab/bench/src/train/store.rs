@@ -67,7 +67,7 @@ impl FromStr for StoreAge {
 /// Properties of a store.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Made {
-    /// Its history.
+    /// History of the store.
     pub store: Option<StoreAge>,
     /// Bytes of a row.
     pub row_bytes: usize,

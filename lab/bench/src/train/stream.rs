@@ -56,7 +56,7 @@ impl Ids {
         unreachable!("a number below `count`")
     }
 
-    /// Draws the ids of `examples` examples, with the distribution of those that are written.
+    /// Draws the ids of `examples` examples, with the distribution of written examples.
     pub(super) fn draw(&self, examples: u64, take: &mut dyn FnMut(Key)) {
         let zipfs = self.zipfs();
         let mut dice = Stream::from_state(11);

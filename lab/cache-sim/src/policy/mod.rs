@@ -49,7 +49,7 @@ impl Candidate {
         }
     }
 
-    /// Its name in arguments and figures.
+    /// Name in arguments and figures.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Product(kind) => kind.name(),

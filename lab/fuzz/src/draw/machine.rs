@@ -4,7 +4,7 @@ use crate::dice::Dice;
 
 /// All eviction policies.
 pub(crate) const POLICIES: [&str; 3] = ["s3-fifo", "lru-lfu", "sven"];
-/// What performs reads and writes; none for what the program chooses.
+/// Engines for reads and writes; `None` leaves the choice to the program.
 const ENGINES: [Option<&str>; 4] = [None, None, Some("uring"), Some("pool")];
 
 /// Memory for rows.

@@ -24,7 +24,7 @@ use crate::tally::{RUNS, Tally};
 
 /// Settings of model and data, in the directory of a case.
 const SETTINGS: &str = "run.toml";
-/// Most times that a machine gets what it asks for before its variant is abandoned.
+/// Most times that a machine gets more resources before its variant is abandoned.
 const MENDS_MAX: u32 = 20;
 /// Bytes for all rows of any case.
 const ALL: &str = "512MiB";
@@ -261,7 +261,7 @@ impl<'a> Job<'a> {
             call = saving(call, launch, &course.saved());
         }
         if launch.machine.rows_named {
-            // Without checkpoints, a run can't use the rows of one that was refused.
+            // Without checkpoints, a run can't use the rows of a refused run.
             let attempt = if variant.saved { 0 } else { course.started };
             call = call.with(&["--tiers.ssd", &format!("rows-{number}-{attempt}")]);
         }

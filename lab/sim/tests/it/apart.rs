@@ -24,7 +24,7 @@ const STOPS_MAX: usize = 2;
 /// Runs the schedule `seed` of `case`, unless only a single rank can run the job.
 ///
 /// # Errors
-/// What a checker found.
+/// The finding of a checker.
 fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(), Finding> {
     let mut dice = Dice::new(seed, "apart");
     let blocks = case.job().config.train.blocks as u64;
@@ -48,7 +48,7 @@ fn run(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Result<(
         let end = case.with_ranks(process, rules, tally)?;
         from = end.kept.or(from);
         match turns {
-            // The whole run succeeded; now one that is stopped midway and resumes.
+            // The whole run succeeded; the next run is stopped midway and resumes.
             None if dice.once_in(3) => (turns, from) = (Some(end.turns), None),
             Some(_) if end.interrupted && shape.checkpoints => stops += 1,
             _ => return Ok(()),

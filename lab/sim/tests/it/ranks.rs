@@ -59,7 +59,7 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
             .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"));
         from = end.kept.or(from);
         match turns {
-            // The whole run succeeded; now one that is stopped midway and resumes.
+            // The whole run succeeded; the next run is stopped midway and resumes.
             None if dice.once_in(3) => (turns, from) = (Some(end.turns), None),
             Some(_) if end.interrupted && shape.checkpoints => {
                 stops += 1;

@@ -1,4 +1,4 @@
-//! Clicks: a DeepFM with rows distributed over ranks, one of which is late.
+//! Clicks: a DeepFM with rows distributed over ranks; one rank is late.
 //!
 //! ```text
 //! examples ─► assigned to ranks ─────► learner ─┐    dense part: a protocol
@@ -57,14 +57,14 @@ const DELAY: f64 = 0.05;
 /// Updates that rows may miss.
 const STALENESS: u64 = 8;
 /// Learning rate of dense parameters, along the mean of all ranks' gradients, and of rows, with
-/// Adagrad. The best for the baseline of those tried.
+/// Adagrad. Of all rates that were tried, these are the best for the baseline.
 const RATE: f64 = 0.07;
 const ROW_RATE: f64 = 0.018;
 const INITIAL_RANGE: f32 = 0.01;
 /// Least memory for a rank's rows.
 pub const DRAM_LEAST: ByteCount = ByteCount(64 << 10);
 
-/// What to run.
+/// Options of the study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
     /// Uses one in this many training examples.
@@ -73,8 +73,8 @@ pub struct StudyOptions {
     pub seed: u64,
     /// Number of seeds.
     pub seeds: usize,
-    /// Memory for each rank's rows, the rest of which is on disk; `None` for all rows in memory.
-    /// Doesn't affect results.
+    /// Memory for each rank's rows, with the rest on disk; `None` for all rows in memory. Doesn't
+    /// affect results.
     pub dram: Option<ByteCount>,
     /// Costs of messages and arithmetic.
     pub costs: Costs,
@@ -258,7 +258,7 @@ fn run_one(entrant: Entrant, data: &Data, seed: u64, delay: f64) -> Result<(RunF
     let wanted = data.gradients as u64;
     let through = |counts: Counts| counts.used + counts.dropped >= wanted;
     while !through(run.counts()) && run.advance()? {}
-    // These count gradients at the start of their sum.
+    // These protocols count gradients at the start of a sum: wait for its end.
     let (before, sums) = (run.counts().updates, [Kind::Rna, Kind::EagerMajority].contains(&kind));
     while sums && run.counts().updates == before && run.advance()? {}
     let (model, counts) = (run.model(), run.counts());
@@ -325,7 +325,7 @@ mod tests {
         for entrant in ENTRANTS {
             data.dram = None;
             let (figures, _) = run_one(entrant, &data, 1, DELAY).unwrap();
-            // Of 1,040 keys, a rank's 260 or more take 40 KB.
+            // A rank owns 260 or more of the 1,040 keys, which take 40 KB.
             data.dram = Some(ByteCount(20 << 10));
             let (tiny, _) = run_one(entrant, &data, 1, DELAY).unwrap();
             assert_eq!(tiny, figures, "{}", entrant.name);

@@ -146,7 +146,7 @@ impl Pass {
         }
     }
 
-    /// Adds each occurrence's gradient to that of its row, in order.
+    /// Sums the gradients of each row's occurrences, in order.
     fn scatter(&self, places: &[usize], of_rows: &mut [f32]) {
         of_rows.fill(0.0);
         let examples = places.chunks_exact(SLOTS).zip(self.d_x.chunks_exact(EMBEDDING));

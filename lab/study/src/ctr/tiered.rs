@@ -39,7 +39,7 @@ impl TieredRows {
         optimizer: RowOptimizer,
         memory: ByteCount,
     ) -> stepwell_engine::Result<Self> {
-        // A table of this name has no salt, so its keys are those that ranks use.
+        // A table of this name has no salt, so ranks' keys are its keys.
         let table = TableSpec::new(0, stepwell_engine::DEFAULT_TABLE, dim, optimizer);
         let table = TableSpec { wide: 1, seed, init_range, ..table };
         let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: dim };

@@ -3,7 +3,7 @@
 //!
 //! - **How.** A layer is computed when its buffers arrive, and its buffers are released when its
 //!   time is over. A server's machines are polled at every event of their rank until nothing moves;
-//!   links deliver what they send. What machines do on a rank takes no time itself.
+//!   links deliver what they send. A machine's work on a rank takes no time itself.
 //! - **Invariants.** Events are determined by their times and the order of their creation, so a run
 //!   repeats from its seed.
 

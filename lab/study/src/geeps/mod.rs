@@ -5,7 +5,7 @@
 //! - **Memory.** One worker trains on an emulated device, whose copies and layers take given times,
 //!   with and without pinned data, from all memory down to twice the largest layer; compared with
 //!   the prediction of a cost model: `memory.rs`, `device.rs`, `predict.rs`.
-//! - **Scale.** Times are those of the paper's largest model: there are fewer bytes, and links are
+//! - **Scale.** Times are as for the paper's largest model: there are fewer bytes, and links are
 //!   proportionally slower.
 //! - **Source.** Cui et al., "GeePS: Scalable deep learning on distributed GPUs with a
 //!   GPU-specialized parameter server" (EuroSys 2016), sections 4.4, 5.3 and 5.4.
@@ -43,7 +43,7 @@ const EPOCHS: f64 = 3.0;
 /// with which every mode learns both models; larger ones are better only for BSP.
 const RATE: f32 = 0.02;
 
-/// What to run.
+/// Options of the study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
     /// All clocks and iterations on a device, or a tenth of them.

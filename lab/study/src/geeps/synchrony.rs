@@ -39,7 +39,7 @@ pub(super) const MODES: [Mode; 4] = [
     Mode { name: "async", staleness: Staleness::Unbounded },
 ];
 
-/// Which workers are late.
+/// Lateness of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lateness {
@@ -74,7 +74,7 @@ impl Lateness {
 pub struct SettingFigures {
     /// Name of the model.
     pub model: &'static str,
-    /// Which workers are late.
+    /// Lateness of workers.
     pub lateness: Lateness,
     /// Results by mode.
     pub modes: BTreeMap<&'static str, ModeFigures>,
@@ -203,7 +203,7 @@ fn run_one(training: &Training, one: One, data: &Data, seed: u64) -> Result<Ende
         staleness,
         look_every,
     };
-    // The model's bytes take as long as those of the paper's model.
+    // This model's bytes take as long as the bytes of the paper's model.
     let bytes = (size_of::<f32>() * net.parameter_count()) as f64;
     let network = Network {
         bytes_per_second: paper::NETWORK_BYTES_PER_SECOND * bytes / paper::PARAMETER_BYTES,

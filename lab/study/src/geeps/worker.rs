@@ -73,7 +73,7 @@ pub(super) fn tables(
 ) -> (Settings, Vec<LayerRows>) {
     let (mut tables, mut layers) = (Vec::<TableSettings>::new(), Vec::new());
     let is_single = layout == TableLayout::Single;
-    // A single table has one range: that of the layer that needs the smallest.
+    // A single table has one initial range: the smallest that any layer needs.
     let fan_in = net.layers.iter().map(|layer| layer.fan_in);
     let largest = fan_in.clone().max().unwrap_or(1);
     let mut next = 0;
@@ -110,7 +110,7 @@ fn budget(layers: &[LayerRows]) -> u64 {
     bytes.sum::<u64>() + 2 * peak
 }
 
-/// What all workers of a run have in common.
+/// Parameters that all workers of a run share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) net: &'a Net,

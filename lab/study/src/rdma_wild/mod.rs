@@ -32,7 +32,7 @@ use crate::{Effort, Images, Result};
 /// Width of the kernel that random Fourier features approximate.
 const SIGMA: f64 = 5.0;
 
-/// What to run.
+/// Options of the study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
     /// All epochs and Fourier features, or a tenth of them.
@@ -144,21 +144,21 @@ struct Data {
     test: Images,
 }
 
-/// A line as it is run: whole, or a tenth.
+/// The line to run: the whole line, or a tenth of it.
 fn of_size(line: &Line, options: &StudyOptions) -> Line {
     if options.effort == Effort::Full {
         return *line;
     }
     let columns = if line.model == Model::LrRff { line.columns / 10 } else { line.columns };
-    // The rate decays as much in a tenth of the epochs.
+    // In a tenth of the epochs, the rate decays as far as in all of them.
     let (epochs, decay) = (line.epochs.div_ceil(10), libm::pow(line.decay, 10.0));
     Line { columns, epochs, decay, ..*line }
 }
 
-/// A line of the paper, in full and as it is run.
+/// A line of the paper, whole and as run.
 #[derive(Clone, Copy, Debug)]
 struct Lines<'a> {
-    /// The line as it is run.
+    /// The line to run.
     line: &'a Line,
     /// The whole line.
     full: &'a Line,
@@ -268,7 +268,7 @@ fn run_one(
     };
     let learners = (0..=WORKERS).map(learner).collect();
     let begin = graph.initial_parameters(options.seed);
-    // A smaller model's bytes take as long as those of the full one.
+    // A smaller model takes as long as the full one.
     let mut times = fit.times(full, options.seed);
     let smaller = graph.parameter_count() as f64 / full.lanes as f64;
     times.arithmetic *= smaller;

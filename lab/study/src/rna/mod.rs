@@ -45,7 +45,7 @@ use crate::{Costs, Effort, Result};
 /// Examples of a rank's mini-batch.
 const MINI_BATCH: usize = 8;
 
-/// What to run.
+/// Options of the study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
     /// All settings, or a tenth of them.

@@ -1,7 +1,7 @@
 //! Time that a sum waits for its initiator, by the number of probes: figure 5.7.
 //!
 //! A hundred ranks have tasks of 10 to 50 ms each, and almost nothing to sum. The time between sums
-//! is that of the probes, the answer, and the rest of the faster task.
+//! is the time of the probes, the answer, and the rest of the faster task.
 
 use std::collections::BTreeMap;
 

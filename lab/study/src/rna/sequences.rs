@@ -7,8 +7,8 @@
 //!
 //! Lengths are log-normal with a median of 8 and a deviation of 0.6 in their logarithm, clamped to
 //! 2 to 32 steps, similar to the variation of the thesis's videos. As usual, a mini-batch has
-//! sequences of similar lengths, so that little is computed in vain; its cost is that of its
-//! longest.
+//! sequences of similar lengths, so that little is computed in vain; the longest one determines its
+//! cost.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use stepwell_sync::{Groups, Kind, Several};
 
 use crate::Costs;
 
-/// Which ranks are late.
+/// Lateness of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lateness {
@@ -34,7 +34,7 @@ pub struct Setting {
     pub ranks: usize,
     /// Milliseconds of a gradient without delays.
     pub computing_ms: f64,
-    /// Which ranks are late.
+    /// Lateness of ranks.
     pub lateness: Lateness,
 }
 

@@ -1,4 +1,4 @@
-//! What is known about a file while it is not open.
+//! A held file, which may be closed and opened again.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
@@ -39,15 +39,15 @@ pub(super) struct Handle {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) opened: Option<Arc<Opened>>,
-    /// Its seat on the circle, while it is open and not kept.
+    /// Seat on the circle, while the file is open and not kept.
     pub(super) seat: Option<usize>,
     /// Number of reasons to keep it open.
     pub(super) keepers: usize,
-    /// Its current name, if it was renamed.
+    /// Current path, if the file was renamed.
     pub(super) renamed: Option<Box<Path>>,
-    /// Error of syncing it before it was closed; the next sync returns it.
+    /// Error of the sync before the file was closed; the next sync returns it.
     pub(super) failed: Option<io::Error>,
-    /// Whether its holder was dropped.
+    /// Whether the holder was dropped.
     pub(super) gone: bool,
 }
 

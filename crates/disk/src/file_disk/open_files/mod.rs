@@ -26,7 +26,7 @@
 //!   sync. If the system has no descriptor left (`EMFILE`, `ENFILE`), files are closed and the call
 //!   is retried, for a fifth of a second.
 //! - **Bounds.** `bound` files are open; in addition, one for each thread or queue that finds all
-//!   of them in use, and those that are kept. A handle takes about 300 bytes.
+//!   of them in use, and all kept files. A handle takes about 300 bytes.
 //! - **Cost.** Using an open file: a lock and a count, some tens of nanoseconds. Reopening one:
 //!   closing another, and four to six system calls, 6 µs.
 
@@ -55,7 +55,7 @@ use crate::file::Mode;
 use crate::gauge::{Gauge, OpenFilesStats, Permit};
 use crate::mutex::lock;
 
-/// The default bound: this part of what the system allows, within limits.
+/// Divisor of the system's limit that gives the default bound, between `BOUND_MIN` and `BOUND_MAX`.
 const PART_OF_LIMIT: u64 = 3;
 const BOUND_MIN: u64 = 8;
 const BOUND_MAX: u64 = 4096;
@@ -297,7 +297,7 @@ impl Holder {
             return Err(error);
         }
         if state.opened.is_none() && self.handle.mode.writable {
-            // It was synced when it was closed.
+            // The file was synced when it was closed.
             return Ok(());
         }
         drop(state);

@@ -93,7 +93,7 @@ impl Model {
         model
     }
 
-    /// The most bytes of all buffers held at once: those of a backward pass.
+    /// The most bytes of buffers held at once, which is in a backward pass.
     pub fn peak_bytes(&self) -> u64 {
         let floats = |layer: &Layer| {
             let row_floats = self.tables[layer.table.0 as usize].row_floats;

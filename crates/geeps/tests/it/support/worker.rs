@@ -56,13 +56,13 @@ impl Bench {
 /// How a worker deviates from the sequence that it recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departs {
-    /// In every `order_every`-th clock it visits layers in another order.
+    /// Clocks from one visit of the layers in another order to the next.
     pub order_every: Option<u64>,
-    /// Before that, it reads data that was in no virtual iteration.
+    /// Whether it reads, before that, data that was in no virtual iteration.
     pub reads_other: bool,
-    /// It clocks each table twice in an iteration, the first time between a read and the next.
+    /// Whether it clocks each table twice in an iteration, the first time between two reads.
     pub clocks_twice: bool,
-    /// It records again, after two clocks.
+    /// Whether it records again, after two clocks.
     pub gathers_again: bool,
 }
 

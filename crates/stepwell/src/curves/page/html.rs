@@ -1,6 +1,6 @@
 //! The page itself, with its tables, charts, style and script.
 //!
-//! It is also well-formed XML, so that any parser can read it.
+//! The page is also well-formed XML, so that any parser can read it.
 
 use std::fmt::Write;
 

@@ -100,7 +100,7 @@ fn a_day_that_was_stopped_goes_on_with_the_same_bits() {
     for to in ["first", "second"] {
         let args = ["--from", "first", "--data", "day_2.csv", "--checkpoint", to];
         let often = ["--checkpoint.every", "3", "--checkpoint.keep", "100"];
-        // Stopped by a malformed line, then with the line corrected.
+        // The run must leave the data unchanged.
         let good = std::fs::read_to_string(days.shop.path("day_2.csv")).unwrap();
         let first_day = checkpoints(&days, "first");
         days.train(&[&args[..], &often[..]].concat());
@@ -144,7 +144,7 @@ fn a_run_in_the_middle_of_its_data_is_finished_first() {
     let args = ["train", "run.toml", "--data", "day_2.csv", "--checkpoint", "next", "--from"];
     let why = days.shop.fails(&[&args[..], &["saved"]].concat());
     assert!(why.contains("stopped after line 300 of day_1.csv: train the rest first"), "{why}");
-    // A checkpoint that is named itself needs no note on what is left out.
+    // If a checkpoint is named itself, the rest of its day is left out, with a note.
     let said = days.said(&[&args[..], &["saved/step-000000000006"]].concat());
     assert!(said.contains("this run does not train the data after that"), "{said}");
 }
