@@ -1,4 +1,4 @@
-//! Tests of the workspace: one process per core at a time, each running its tests sequentially.
+//! Tests of the workspace: a few processes at a time, each running its tests sequentially.
 //!
 //! - **Why.** `cargo test` runs programs sequentially, and at the end of each, cores wait for its
 //!   longest test. Here the slowest programs start first ([`LONGEST`]).
@@ -113,9 +113,8 @@ pub(crate) fn test(root: &Path) -> Outcome {
     };
     let (alone, mut side_by_side): (Vec<_>, Vec<_>) = programs.drain(..).partition(is_alone);
     side_by_side.sort_by_key(|program| program.is_among(&LONGEST).unwrap_or(LONGEST.len()));
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let outcomes =
-        [run_all(root, &side_by_side, cores), run_all(root, &alone, 1), documentation(root)];
+        [run_all(root, &side_by_side, at_once()), run_all(root, &alone, 1), documentation(root)];
     let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
@@ -166,7 +165,14 @@ fn documentation(root: &Path) -> Outcome {
 /// Builds and runs the unit tests of all crates: those in their sources.
 pub(crate) fn units(root: &Path) -> Outcome {
     let programs = build(root, &["--lib", "--bins"])?;
-    run_all(root, &programs, std::thread::available_parallelism().map_or(1, usize::from))
+    run_all(root, &programs, at_once())
+}
+
+/// Number of programs that run at a time: half as many again as there are cores, because many wait
+/// for disks, timers or other processes.
+fn at_once() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores + cores / 2
 }
 
 /// Builds the tests of the workspace that these `options` of cargo choose.

@@ -7,6 +7,7 @@
 
 mod batch;
 mod capacity;
+mod data_file;
 mod dense;
 mod error;
 mod exchange;
@@ -31,6 +32,7 @@ mod warm_start;
 
 pub use batch::RunPosition;
 pub use capacity::{Capacity, DeviceRoom, Expected, slab_bytes};
+pub use data_file::DataFile;
 pub use dense::HostProducts;
 pub use error::{Error, Result};
 pub use labels::{Label, labels};
@@ -47,7 +49,7 @@ pub use report::{
     ColumnIds, DeviceReport, Exchanged, GroupReport, OutOfStepReport, RankReport, Report,
     StageReport, Tiers, peak_rss_bytes,
 };
-pub use resume::{DataFile, RunState};
+pub use resume::RunState;
 pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
     train,

@@ -8,7 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use stepwell_nn::Precision;
 
-use crate::{Bound, Error, KernelReport, LayerReport, Result};
+use crate::profile::{Bound, KernelReport, LayerReport};
+use crate::{Error, Result};
 
 /// How to make a file of limits.
 const MEASURE: &str = "measure here with `stepwell-lab bench cpu --json FILE`";

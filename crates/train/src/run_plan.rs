@@ -63,6 +63,12 @@ impl<'a> RunPlan<'a> {
     }
 }
 
+/// The number of dense features and id columns in the data of `config`.
+pub(crate) fn schema(config: &Config) -> Result<Schema> {
+    let layout = config.layout().map_err(Error::Config)?;
+    Ok(layout.map_or(Schema::CRITEO, |layout| layout.schema()))
+}
+
 /// How examples are cut into mini-batches and batches, and how many are in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batching {

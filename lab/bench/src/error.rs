@@ -35,7 +35,7 @@ pub enum Error {
     WrongRow {
         /// Key of the row.
         key: u64,
-        /// What is wrong.
+        /// How the row differs.
         why: String,
     },
 }

@@ -47,6 +47,11 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
+/// The largest of some results; `None` without any.
+pub(crate) fn most(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    figures.max_by(f64::total_cmp)
+}
+
 /// A ratio; 0 if the denominator is 0.
 pub(crate) fn over(above: f64, below: f64) -> f64 {
     if below > 0.0 { above / below } else { 0.0 }

@@ -5,8 +5,9 @@ use stepwell_nn::{ClassSums, Graph};
 use stepwell_sim::clock::ClockedRun;
 use stepwell_sync::{Counts, Number};
 
+use crate::Result;
+use crate::images::Images;
 use crate::learner::look;
-use crate::{Images, Result};
 
 /// A point of a learning curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -7,8 +7,7 @@ use rayon::prelude::*;
 use stepwell_nn::{Block, BlockGradients, ClassSums, Graph, Matrix, Workspace, softmax_losses};
 use stepwell_sync::{Learner, Number};
 
-use crate::Images;
-use crate::images::CLASSES;
+use crate::images::{CLASSES, Images};
 
 /// Examples per block when evaluating a whole set.
 const BLOCK: usize = 500;

@@ -7,7 +7,7 @@ use stepwell_base::budget::Budget;
 use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout};
 use stepwell_engine::BATCHES_QUEUED;
 
-use super::{BLOCK_BYTES, LEARNING, Wanted};
+use super::wanted::{BLOCK_BYTES, LEARNING, Wanted};
 use crate::Result;
 use crate::batch::MiniBatchBytes;
 use crate::dense::AgreedOptimizer;

@@ -6,7 +6,7 @@ use stepwell_device::{Offer, Wanted as WantedOfDevices};
 use stepwell_engine::{DevicePlan, DeviceShare, Error as EngineError, Load, TierPlan};
 use stepwell_settings::DensePlace;
 
-use super::Wanted;
+use super::wanted::Wanted;
 use crate::dense::DeviceDense;
 use crate::exchange::Exchange;
 use crate::models::Model;

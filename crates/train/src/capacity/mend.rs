@@ -2,7 +2,8 @@
 
 use stepwell_engine::TierPlan;
 
-use super::{DeviceRoom, LEARNING, Wanted};
+use super::devices::DeviceRoom;
+use super::wanted::{LEARNING, Wanted};
 use crate::exchange::Exchange;
 use crate::run_plan::RunPlan;
 

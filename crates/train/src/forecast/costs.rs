@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::profile::Profile;
 use super::traffic::Exchanged;
+use crate::report::StageReport;
 
 /// The stage of training steps; compute threads are counted separately.
 pub(super) const TRAIN: &str = "train";
@@ -91,7 +92,7 @@ impl Costs {
         let evaluated = profile.evaluated() as f64;
         let saved = evaluated / trained * profile.kernels(&TRAINING_KERNELS);
         let of_all = |seconds: f64| seconds / (trained + evaluated);
-        let stage = |stage: &crate::StageReport| StageCost {
+        let stage = |stage: &StageReport| StageCost {
             name: stage.name.clone(),
             processor: of_all(stage.cpu_seconds),
             disk: match ON_DISK.contains(&stage.name.as_str()) {

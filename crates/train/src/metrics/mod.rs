@@ -6,6 +6,7 @@
 
 mod groups;
 mod ranking;
+mod scored;
 mod spread;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use stepwell_nn::{Loss, LossSums};
 
 pub use self::groups::{GroupMeter, GroupMetrics};
 use self::ranking::Ranking;
+pub use self::scored::Scored;
 use self::spread::Spread;
 use crate::labels::Label;
 
@@ -58,17 +60,6 @@ pub struct LabelMetrics {
     /// Figures of the label.
     #[serde(flatten)]
     pub metrics: Metrics,
-}
-
-/// Scored examples, as far as their scores are known here.
-#[derive(Clone, Copy, Debug)]
-pub struct Scored<'a> {
-    /// Logits; empty if another rank has them. // (examples, labels)
-    pub logits: &'a [f32],
-    /// Labels. // (examples, labels)
-    pub labels: &'a [f32],
-    /// Weight of each example; empty if all are 1. // (examples) or (0)
-    pub weights: &'a [f32],
 }
 
 /// Collects scores for metrics.

@@ -5,7 +5,7 @@
 
 use stepwell_nn::{Auc, AucValue, Loss, WeightedAuc};
 
-use super::Scored;
+use super::scored::Scored;
 
 #[derive(Debug)]
 pub(super) enum Ranking {

@@ -23,7 +23,7 @@ use stepwell_engine::{Grouper, TableSpec, put_ask, unite};
 use stepwell_fabric::collective::{AllToAll, Collective as _};
 use stepwell_fabric::{Error as FabricError, Fabric, Message, Reader};
 
-use super::Counters;
+use super::counters::Counters;
 use super::lend::Lending;
 use super::word::Word;
 use crate::batch::{Item, Mark, MiniBatch, Shared};

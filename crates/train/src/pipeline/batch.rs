@@ -15,11 +15,11 @@ use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Chunk, DataError, Recorder, Recording, Skips};
 use stepwell_engine::{Blocks, Grouper, Purpose};
 
+use super::counters::{Counters, Pass};
 use super::cut::{BatchEnds, Cut, Parsed};
 use super::fill::{append, examples_at, keep_own, lines_within};
 use super::shared_pass::{Filled, SharedPass};
 use super::shuffle::Shuffle;
-use super::{Counters, Pass};
 use crate::batch::{Item, Mark, MiniBatch, RunPosition};
 use crate::features::Gathered;
 use crate::{Error, Result};

@@ -19,8 +19,10 @@
 
 mod ask;
 mod batch;
+mod counters;
 mod cut;
 mod fill;
+mod handoff;
 mod learn;
 mod lend;
 mod measured;
@@ -31,22 +33,20 @@ mod shuffle;
 mod train;
 mod word;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use stepwell_base::NO_THREAD;
 use stepwell_base::queue::bounded;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
-use stepwell_data::{CacheFate, CacheMaking, Chunk, CutLists, OnFate, Schema};
-use stepwell_engine::{
-    BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, PrefetchDepth, Purpose,
-    Times, rules_of,
-};
+use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
+use stepwell_engine::{BATCHES_QUEUED, Finished, Group, Planner, PrefetchDepth, Times, rules_of};
 use tracing::error;
 
 use self::ask::{AskStage, Timer};
 use self::batch::BatchStage;
+pub(crate) use self::counters::{Counters, Passes};
 use self::cut::{BatchEnds, Cut, cut};
+use self::handoff::{Handoff, take};
 use self::learn::LearnStage;
 use self::lend::Lending;
 use self::shuffle::Shuffle;
@@ -60,63 +60,6 @@ use crate::{Error, Result};
 pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
 pub(crate) use self::save::Saver;
-
-/// One pass over a part of the data, to train on or to evaluate.
-pub(crate) type Pass = stepwell_data::Pass<Purpose>;
-/// The passes, in order.
-pub(crate) type Passes = stepwell_data::Passes<Purpose>;
-
-type Handoff<T> = Arc<Mutex<Option<T>>>;
-
-/// Counters of a run, in addition to its measurements.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// Counts of the planner.
-    pub(crate) rows: Arc<RowCounters>,
-    skipped: AtomicU64,
-    /// Ids cut from lists in the first epoch, and the number of that epoch.
-    cut_lists: Mutex<(Option<u64>, CutLists)>,
-    keys_asked: AtomicU64,
-    weights_asked: AtomicU64,
-}
-
-impl Counters {
-    fn add_skipped(&self, lines: u64) {
-        self.skipped.fetch_add(lines, Ordering::Relaxed);
-    }
-
-    /// Malformed lines that were skipped.
-    pub(crate) fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
-    }
-
-    /// Counts the ids cut from lists of `chunk`, if `pass` is of the first epoch. Of several ranks
-    /// that read the same data, one counts.
-    fn add_cut_lists(&self, chunk: &Chunk, pass: &Pass, rank: Option<(usize, usize)>) {
-        let is_own = pass.share.is_some() || rank.is_none_or(|(rank, _)| rank == 0);
-        let mut counted = self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, cut) = &mut *counted;
-        if is_own && *first.get_or_insert(pass.epoch) == pass.epoch {
-            cut.add(chunk, fill::lines_within(chunk, &chunk.lines, pass.end));
-        }
-    }
-
-    /// Ids cut from lists.
-    pub(crate) fn cut_lists(&self) -> CutLists {
-        self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
-    }
-
-    fn add_asked(&self, keys: usize, weights: usize) {
-        self.keys_asked.fetch_add(keys as u64, Ordering::Relaxed);
-        self.weights_asked.fetch_add(weights as u64, Ordering::Relaxed);
-    }
-
-    /// Keys requested from other ranks, and the weights of their rows.
-    pub(crate) fn asked(&self) -> (u64, u64) {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (count(&self.keys_asked), count(&self.weights_asked))
-    }
-}
 
 /// Inputs of all stages.
 pub(crate) struct Parts {
@@ -290,10 +233,6 @@ fn outcome(ended: Vec<Ended<Error>>) -> Result<Vec<StageTimes>> {
         }
     }
     first.map_or(Ok(times), Err)
-}
-
-fn take<T>(place: &Handoff<T>) -> Option<T> {
-    place.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Adds up the workers of each stage.

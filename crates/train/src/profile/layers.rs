@@ -1,10 +1,9 @@
 //! The graph's passes by layer.
 
 use serde::Serialize;
-use stepwell_nn::{Flops, Graph, NodeId, PassObserver};
+use stepwell_nn::{Flops, Graph};
 
-use super::Bound;
-use super::{Profile, Sum, rate};
+use super::sums::{Bound, Sum, rate};
 
 /// A direction of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +63,9 @@ impl PassReport {
 pub(super) struct Layer {
     name: String,
     /// Work per example.
-    flops: Flops,
-    forward: Sum,
-    backward: Sum,
+    pub(super) flops: Flops,
+    pub(super) forward: Sum,
+    pub(super) backward: Sum,
 }
 
 /// Empty sums for the layers of `graph`.
@@ -88,37 +87,5 @@ impl Layer {
             forward: pass(&self.forward),
             backward: pass(&self.backward),
         }
-    }
-}
-
-/// Times one pass over a block, layer by layer, on the thread that runs it.
-#[derive(Debug)]
-pub(crate) struct Laps<'a> {
-    profile: &'a Profile,
-    pass: Direction,
-    examples: u64,
-    /// End of the previous layer.
-    since: f64,
-}
-
-impl Profile {
-    /// Times a pass that begins now, over a block of `examples` examples.
-    pub(crate) fn laps(&self, pass: Direction, examples: usize) -> Laps<'_> {
-        let since = self.clock.thread_seconds();
-        Laps { profile: self, pass, examples: examples as u64, since }
-    }
-}
-
-impl PassObserver for Laps<'_> {
-    fn passed(&mut self, node: NodeId) {
-        let now = self.profile.clock.thread_seconds();
-        let layer = &self.profile.layers[node.0];
-        let (sum, flops) = match self.pass {
-            Direction::Forward => (&layer.forward, layer.flops.forward),
-            Direction::Backward => (&layer.backward, layer.flops.backward),
-        };
-        sum.time(self.since, now);
-        sum.count(self.examples * flops, 0);
-        self.since = now;
     }
 }

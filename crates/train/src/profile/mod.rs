@@ -3,10 +3,11 @@
 //! Seconds are processor time of all compute threads, each measured around its own part of the
 //! work; waiting for the slowest thread at the end of a part is not counted.
 
+mod laps;
 mod layers;
+mod sums;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use stepwell_base::clock::Clock;
@@ -15,9 +16,8 @@ use stepwell_nn::Graph;
 pub(crate) use self::layers::Direction;
 use self::layers::Layer;
 pub use self::layers::{LayerReport, PassReport};
-
-/// Nanoseconds of a second.
-const NANOS: f64 = 1e9;
+pub use self::sums::Bound;
+use self::sums::{Sum, rate};
 
 /// A part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +50,6 @@ impl Kernel {
             Self::Dense => "dense",
         }
     }
-}
-
-/// A limit, and how close to it something came.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Bound {
-    /// Name: `gemm`, `gather` or `memcpy`.
-    pub name: &'static str,
-    /// Rate that one thread can reach: operations for `gemm`, bytes for the others.
-    pub per_second: f64,
-    /// Achieved part of the limit; 1 is all.
-    pub achieved: f64,
 }
 
 /// Work and time of a kernel in a run.
@@ -103,43 +92,6 @@ impl KernelReport {
             bytes_per_second: rate(bytes, seconds),
             limit: None,
         }
-    }
-}
-
-fn rate(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
-}
-
-#[derive(Debug, Default)]
-struct Sum {
-    nanos: AtomicU64,
-    flops: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Sum {
-    /// Counts the time from `begin` to `end`.
-    fn time(&self, begin: f64, end: f64) {
-        let nanos = (end - begin).max(0.0) * NANOS;
-        self.nanos.fetch_add(nanos as u64, Ordering::Relaxed);
-    }
-
-    /// Counts completed work.
-    fn count(&self, flops: u64, bytes: u64) {
-        self.flops.fetch_add(flops, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn seconds(&self) -> f64 {
-        self.nanos.load(Ordering::Relaxed) as f64 / NANOS
-    }
-
-    fn flops(&self) -> u64 {
-        self.flops.load(Ordering::Relaxed)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
     }
 }
 

@@ -7,52 +7,8 @@ use stepwell_engine::Checkpoint;
 use stepwell_settings::{Config, as_given, model_settings, resumed_settings, unnamed_text};
 
 use crate::batch::RunPosition;
-use crate::run::identify;
+use crate::data_file::{DataFile, identify};
 use crate::{Error, Result};
-
-/// Identity of a data file.
-#[derive(Clone, Debug, Eq, Serialize, Deserialize)]
-pub struct DataFile {
-    /// File name without its directory, which may differ between machines, but with folders that
-    /// are columns.
-    pub name: String,
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Fingerprint of the file's bytes, computed by [`stepwell_data::fingerprints`].
-    pub content: String,
-    /// Absolute path or URL; empty in checkpoints of earlier builds.
-    #[serde(default)]
-    pub path: String,
-    /// Fingerprint of both ends, independent of other files; empty for a stream and in checkpoints
-    /// of earlier builds.
-    #[serde(default)]
-    pub ends: String,
-    /// Whether the file has no record yet, so that none of it is trained.
-    #[serde(default)]
-    pub empty: bool,
-}
-
-/// Compares name, length and content; the path may differ.
-impl PartialEq for DataFile {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.name, self.bytes, &self.content) == (&other.name, other.bytes, &other.content)
-    }
-}
-
-impl DataFile {
-    fn to_json(&self) -> Value {
-        let Self { name, bytes, content, path, ends, empty } = self;
-        let parts: [(&str, Value); 6] = [
-            ("name", name.as_str().into()),
-            ("bytes", (*bytes).into()),
-            ("content", content.as_str().into()),
-            ("path", path.as_str().into()),
-            ("ends", ends.as_str().into()),
-            ("empty", (*empty).into()),
-        ];
-        parts.into_iter().collect()
-    }
-}
 
 /// State and settings of a run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

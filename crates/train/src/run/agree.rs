@@ -9,11 +9,11 @@ use stepwell_engine::Scratch;
 use stepwell_fabric::collective::Gather;
 use stepwell_fabric::{Fabric, Malformed, Message};
 
-use super::Surroundings;
-use super::checkpoints::identify;
-use crate::resume::DataFile;
+use super::surroundings::Surroundings;
+use crate::data_file::{DataFile, identify};
+use crate::models::kernels;
 use crate::run_plan::RunPlan;
-use crate::{Error, Result, kernels, talk};
+use crate::{Error, Result, talk};
 
 /// Properties that must be the same on all ranks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

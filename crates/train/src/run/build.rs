@@ -11,9 +11,9 @@ use stepwell_engine::{Checkpoint, DeviceOptions, DeviceTier, Group, Placement, P
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::{Config, DensePlace};
 
-use super::Surroundings;
 use super::groups::Opening;
 use super::space;
+use super::surroundings::Surroundings;
 use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part, rows_by_group};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, Ranks, RowPlaces};

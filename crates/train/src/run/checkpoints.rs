@@ -1,26 +1,24 @@
 //! Resumes from a checkpoint, and prepares to write new ones.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use stepwell_data::{
-    Layout, Position, Sources, fingerprint_of_ends, fingerprints, has_no_record, is_stream,
-    length_of, name_of_file,
-};
+use stepwell_data::{Position, Sources, is_stream};
 use stepwell_engine::{Checkpoint, Saved};
 use stepwell_fabric::Fabric;
 use stepwell_fabric::collective::Broadcast;
 use stepwell_settings::model_settings;
 use tracing::{info, warn};
 
-use super::Surroundings;
+use super::surroundings::Surroundings;
 use crate::batch::RunPosition;
+use crate::data_file::identify;
 use crate::machine::Checkpoints;
+use crate::models::kernels;
 use crate::pipeline::Saver;
-use crate::resume::{Began, DataFile, RunState, job_of};
+use crate::resume::{Began, RunState, job_of};
 use crate::run_plan::{RunPlan, StoragePlan};
 use crate::warm_start::WarmStart;
-use crate::{Error, Result, kernels, talk};
+use crate::{Error, Result, talk};
 
 /// The checkpoint state that a run begins with.
 pub(super) struct Start {
@@ -203,24 +201,4 @@ fn state(
         config: around.settings.clone(),
         kernels: kernels(plan.dense.precision),
     })
-}
-
-/// Returns the identity of each data file.
-pub(crate) fn identify(files: &[PathBuf], layout: Option<&Arc<Layout>>) -> Result<Vec<DataFile>> {
-    let contents = fingerprints(files)?;
-    let file = |(path, content): (&PathBuf, u128)| {
-        let name = name_of_file(path, layout.map(Arc::as_ref));
-        let bytes = length_of(path)?;
-        let ends = fingerprint_of_ends(path)?.map(|ends| format!("{ends:032x}"));
-        let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
-        Ok(DataFile {
-            name,
-            bytes,
-            content: format!("{content:032x}"),
-            path: whole.to_string_lossy().into_owned(),
-            ends: ends.unwrap_or_default(),
-            empty: !is_stream(path) && has_no_record(path, layout.map(Arc::as_ref)),
-        })
-    };
-    files.iter().zip(contents).map(file).collect()
 }

@@ -13,7 +13,7 @@ use stepwell_fabric::collective::Collective;
 use stepwell_fabric::{Error as FabricError, Fabric, Malformed, Message};
 use stepwell_ssd::Error as StoreError;
 
-use super::Surroundings;
+use super::surroundings::Surroundings;
 use crate::{Error, Result, talk};
 
 /// Rows between two checks for messages.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use stepwell_engine::{Group, ModelDigest, Planner};
 use stepwell_nn::Precision;
 
-use super::Surroundings;
+use super::surroundings::Surroundings;
 use crate::Result;
 use crate::capacity::Capacity;
-use crate::kernels;
+use crate::models::kernels;
 use crate::pipeline::{Counters, Outcome};
 use crate::report::{
     self, ColumnIds, DeviceReport, DiskTier, Exchanged, HostTier, Processor, Report, Tiers,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_engine::{Error as EngineError, Group, IndexWatch};
 
-use super::Surroundings;
+use super::surroundings::Surroundings;
 use crate::{Error, Result};
 
 /// Makes a full index stop the run if it `saves` checkpoints.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stepwell_engine::{Begin, Checkpoint, DeviceTier, Group, Rewrite};
 use stepwell_ssd::{Compaction, Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
-use super::Surroundings;
+use super::surroundings::Surroundings;
 use crate::Result;
 use crate::capacity::Capacity;
 use crate::machine::RowPlaces;

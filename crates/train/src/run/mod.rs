@@ -13,19 +13,19 @@ mod ranks;
 mod reading;
 mod score;
 mod space;
+mod surroundings;
 mod warm_up;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::Value;
 use stepwell_base::queue::Events;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{CacheMaking, DataError, Sources};
 use stepwell_engine::process_limits::{self, FilesWanted};
-use stepwell_engine::{Checkpoint, Error as EngineError, Placement, TableSpec, Times};
+use stepwell_engine::{Checkpoint, Error as EngineError, TableSpec, Times};
 use stepwell_nn::ParameterSpec;
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
@@ -33,69 +33,23 @@ use tracing::info;
 
 use self::agree::agree;
 use self::build::{Beginning, Built, StartWith, build, capacity, ranks_here};
-pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
 use self::one_class::one_class_notes;
-pub(crate) use self::reading::schema;
 pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, nothing_chosen, share, sources};
 pub use self::score::evaluate;
+pub use self::surroundings::{RowsAtStart, Surroundings};
 use crate::batch::RunPosition;
 use crate::capacity::{Capacity, Expected};
 use crate::forecast::{Forecast, Known};
-use crate::machine::{Machine, OnNote};
+use crate::machine::Machine;
 use crate::models::Model;
-use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
+use crate::pipeline::{self, Counters, Parts, Passes, Saver};
 use crate::report::{self, Processor, Report};
-use crate::run_plan::RunPlan;
+use crate::run_plan::{RunPlan, schema};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result};
-
-/// Everything around a run.
-pub struct Surroundings {
-    /// Observes the run's progress.
-    pub observer: Arc<dyn Observer>,
-    /// The machine that the run uses.
-    pub machine: Machine,
-    /// Asks the run to end soon, with a checkpoint if it saves any.
-    pub stop: StopRequest,
-    /// Treatment of existing checkpoints and rows.
-    pub placement: Placement,
-    /// The model that a warm start begins with; unused if `placement` finds a checkpoint to resume.
-    pub from: Option<WarmStart>,
-    /// Rows that the model begins with.
-    pub rows: RowsAtStart,
-    /// Whether to accept rows that differ from those saved with a checkpoint because `store repair`
-    /// wrote them.
-    pub repaired_rows: bool,
-    /// Whether to compute a digest of the model at the end, which reads every row.
-    pub digest: bool,
-    /// The settings by key, for reports and checkpoints.
-    pub settings: Value,
-    /// Receives the capacity plan before any large allocation.
-    pub on_plan: Arc<dyn Fn(&Capacity) + Send + Sync>,
-    /// Receives notes that no result can carry.
-    pub on_note: OnNote,
-    /// Receives warnings, which even a quiet run prints.
-    pub on_warning: OnNote,
-}
-
-/// Rows that a model begins with.
-#[derive(Clone, Debug, Default)]
-pub struct RowsAtStart {
-    /// Snapshots of stores, by table group, with rows of the same shape; empty for no rows. Unused
-    /// if the run resumes from a checkpoint.
-    pub from: Vec<PathBuf>,
-    /// Whether to load as many rows as fit into memory before the first step.
-    pub in_memory: bool,
-}
-
-impl std::fmt::Debug for Surroundings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("placement", &self.placement).finish_non_exhaustive()
-    }
-}
 
 /// Trains and evaluates as `config` says: runs all ranks as threads of this process, or only the
 /// rank of `around.machine`.

@@ -15,7 +15,8 @@ use stepwell_fabric::{Error as FabricError, Fabric, Malformed, threads};
 use stepwell_settings::{Config, RanksConfig};
 use tracing::{error, info};
 
-use super::{RowsAtStart, Surroundings, run};
+use super::run;
+use super::surroundings::{RowsAtStart, Surroundings};
 use crate::machine::{Machine, Ranks};
 use crate::pipeline::Silence;
 use crate::report::{RankReport, Report};

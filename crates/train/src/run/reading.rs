@@ -3,8 +3,7 @@
 use stepwell_base::owner::RankOf;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    DataError, PartOf, Position, Purposes, ReadFrom, Schema, Sharing, SourceOptions, Sources,
-    SynthOptions,
+    DataError, PartOf, Position, Purposes, ReadFrom, Sharing, SourceOptions, Sources, SynthOptions,
 };
 use stepwell_engine::process_limits::{self, Wants};
 use stepwell_engine::{Blocks, Purpose};
@@ -29,12 +28,6 @@ pub fn synth_options(config: &Config) -> SynthOptions {
         vocab_scale: config.synth.vocab_scale,
         ..SynthOptions::default()
     }
-}
-
-/// The number of dense features and id columns in the data of `config`.
-pub(crate) fn schema(config: &Config) -> Result<Schema> {
-    let layout = config.layout().map_err(Error::Config)?;
-    Ok(layout.map_or(Schema::CRITEO, |layout| layout.schema()))
 }
 
 /// The data that the settings name.

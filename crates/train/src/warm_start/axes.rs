@@ -12,7 +12,7 @@ use stepwell_settings::{Config, ModelKind};
 
 use crate::Result;
 use crate::models::Model;
-use crate::run::schema;
+use crate::run_plan::schema;
 
 /// Labels along an axis.
 type Axis = Vec<String>;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use stepwell_data::{is_stream, note_recordless};
 
 use crate::batch::RunPosition;
-use crate::resume::{DataFile, RunState};
+use crate::data_file::DataFile;
+use crate::resume::RunState;
 use crate::{Error, Result};
 
 /// The data of a run that stopped partway.

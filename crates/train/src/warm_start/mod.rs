@@ -32,8 +32,8 @@ use stepwell_engine::{Checkpoint, list};
 use self::data::{Begun, Found, alike, changed_in_the_middle, recordless, shortened};
 pub(crate) use self::inherit::{GroupOrigin, Inheritance};
 use crate::batch::RunPosition;
-use crate::resume::{Began, DataFile, RunState};
-use crate::run::identify;
+use crate::data_file::{DataFile, identify};
+use crate::resume::{Began, RunState};
 use crate::{Error, Result};
 
 /// The model and the data position that a warm start begins with.

@@ -11,6 +11,7 @@ const KIND: ModelKind = ModelKind::DeepFm;
 /// The run in memory and runs through tiny tiers, all with `change`; they must agree.
 fn agree(change: impl Fn(&mut Config)) -> Report {
     let with = |mut config: Config| {
+        config.synth.examples = 1600;
         change(&mut config);
         run(&config)
     };

@@ -4,8 +4,9 @@ use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_data::{Schema, Zipf};
 use stepwell_engine::Grouper;
+use stepwell_train::StepInput;
 
-use super::{Options, StepInput};
+use super::options::Options;
 use crate::train::Ids;
 
 /// Share of clicks.

@@ -8,6 +8,7 @@
 mod examples;
 mod limits;
 mod loops;
+mod options;
 
 use std::sync::Arc;
 
@@ -15,37 +16,13 @@ use serde::Serialize;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_settings::{Config, ModelKind};
-use stepwell_train::{
-    KernelReport, LayerReport, Limits, StepInput, StepSeconds, Steps, memory_bytes,
-};
+use stepwell_train::{KernelReport, LayerReport, Limits, StepSeconds, Steps, memory_bytes};
 
 use self::examples::Drawn;
+pub use self::options::Options;
 use crate::machine::Machine;
-use crate::measure::{names, over};
+use crate::measure::over;
 use crate::{Error, Result};
-
-/// Options of the benchmark.
-#[derive(Clone, Debug, Serialize)]
-pub struct Options {
-    /// Approximate number of ids of all slots.
-    pub rows: u64,
-    /// Exponent of the ids' frequencies.
-    pub skew: f64,
-    /// Ids per slot and example.
-    pub ids_per_slot: usize,
-    /// Uncounted steps over new rows, and the number of counted steps after them.
-    pub steps: usize,
-    /// Models.
-    #[serde(serialize_with = "names")]
-    pub models: Vec<ModelKind>,
-    /// Numbers of threads.
-    pub threads: Vec<usize>,
-    /// Whether to measure the machine's limits.
-    pub limits: bool,
-    /// All other settings: mini-batch, dim, optimizers and so on.
-    #[serde(skip)]
-    pub config: Config,
-}
 
 /// All results.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -5,7 +5,8 @@ use stepwell_base::random::finalize;
 use stepwell_device::{Arg, Buffer};
 use stepwell_kernels::{TABLE_OWN_PLACES, named};
 
-use super::{Bench, order, same};
+use super::bench::{Bench, same};
+use super::order::order;
 use crate::Result;
 
 const LOADS: [f64; 4] = [0.5, 0.75, 0.9, 1.0];

@@ -11,23 +11,22 @@
 //! median of the rounds counts. Before timing, each kernel's result is compared with plain loops
 //! once.
 
+mod bench;
 mod lookup;
+mod order;
 mod rows;
 mod ways;
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use bytemuck::Pod;
 use serde::Serialize;
 use stepwell_base::ByteCount;
-use stepwell_base::random::Stream as Random;
-use stepwell_device::{Buffer, Choice, Device, Pinned, PlainProducts, Stream, Wanted};
+use stepwell_device::{Choice, PlainProducts, Wanted};
 
+use self::bench::Bench;
 pub use self::lookup::{LookupFigures, TableFigures};
 pub use self::rows::{KernelFigures, RowFigures};
 pub use self::ways::{Way, Ways};
-use crate::measure::median;
 use crate::{Error, Result};
 
 /// Options of the benchmark.
@@ -56,8 +55,6 @@ const EMULATED: &str =
     "choose one, such as --device emulated:1 (whose figures say nothing about a GPU)";
 /// Most launches per round.
 const LAUNCHES: usize = 20;
-/// Duration of a round in seconds, if a launch takes less.
-const ROUND_SECONDS: f64 = 0.1;
 
 /// Results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -78,77 +75,6 @@ pub struct Figures {
     pub lookup: LookupFigures,
     /// Copies to and from the device.
     pub ways: Ways,
-}
-
-/// The measured device.
-struct Bench {
-    device: Device,
-    stream: Stream,
-    bytes: usize,
-    rounds: usize,
-    launches: usize,
-}
-
-impl Bench {
-    /// Median seconds of the work that `give` enqueues.
-    fn time(&self, mut give: impl FnMut() -> Result<()>) -> Result<f64> {
-        let mut round = |launches: usize| {
-            let begin = Instant::now();
-            for _ in 0..launches {
-                give()?;
-            }
-            self.stream.finish()?;
-            Ok::<f64, Error>(begin.elapsed().as_secs_f64() / launches as f64)
-        };
-        // Slow work needs few launches to hide the overhead of a round.
-        let launches = (ROUND_SECONDS / round(1)?).clamp(1.0, self.launches as f64) as usize;
-        let rounds = (0..self.rounds).map(|_| round(launches)).collect::<Result<Vec<f64>>>()?;
-        Ok(median(rounds))
-    }
-
-    fn empty<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
-        Ok(self.device.buffer(len.max(1), "a benchmark")?)
-    }
-
-    fn pinned<T: Pod>(&self, len: usize) -> Result<Pinned<T>> {
-        Ok(self.device.pinned(len.max(1), "a benchmark")?)
-    }
-
-    /// Copies `values` to the device.
-    fn filled<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
-        let (mut host, there) = (self.pinned(values.len())?, self.empty(values.len())?);
-        host.write(values.len())?.copy_from_slice(values);
-        self.stream.up(&host, 0..values.len(), &there, 0)?;
-        self.stream.finish()?;
-        Ok(there)
-    }
-
-    /// Copies the first `len` elements of a buffer from the device.
-    fn contents<T: Pod>(&self, there: &Buffer<T>, len: usize) -> Result<Vec<T>> {
-        let mut host = self.pinned(len)?;
-        self.stream.down(there, 0..len, &host, 0)?;
-        self.stream.finish()?;
-        Ok(host.read(len)?.to_vec())
-    }
-}
-
-/// Numbers 0 to `count`, in a fixed random order.
-fn order(count: usize, seed: u64) -> Vec<u32> {
-    let (mut order, mut random) =
-        ((0..count as u32).collect::<Vec<u32>>(), Random::from_state(seed));
-    for at in (1..count).rev() {
-        order.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
-    }
-    order
-}
-
-/// Compares `came`, the result of `kernel`, with `wanted`, the result of plain loops.
-fn same<T: PartialEq>(kernel: &str, came: &[T], wanted: &[T]) -> Result<()> {
-    let wrong = came.iter().zip(wanted).position(|(came, wanted)| came != wanted);
-    match (wrong, came.len() == wanted.len()) {
-        (None, true) => Ok(()),
-        (at, _) => Err(Error::WrongKernel { kernel: kernel.to_owned(), at: at.unwrap_or(0) }),
-    }
 }
 
 /// Runs the benchmark; calls `say` with a description of each part and, after each part, `keep`

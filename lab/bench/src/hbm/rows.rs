@@ -6,7 +6,8 @@ use stepwell_device::{Arg, Buffer};
 use stepwell_kernels::{NONE, PoolTable, RULE_ADAGRAD, STORAGE_F32, UpdateTable, named};
 use stepwell_optim::{Adagrad, RowOptimizer, Rule};
 
-use super::{Bench, order, same};
+use super::bench::{Bench, same};
+use super::order::order;
 use crate::measure::over;
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use stepwell_device::Device;
 
-use super::{Bench, same};
+use super::bench::{Bench, same};
 use crate::Result;
 
 /// Bytes of copies to and from the host: transferred pieces of rows have up to 1 MiB.

@@ -6,6 +6,7 @@
 //! thread visits both shards alternately; with two threads, each owns a shard.
 
 mod loops;
+mod options;
 mod shard;
 
 use serde::Serialize;
@@ -14,33 +15,15 @@ use stepwell_engine::Planner;
 use stepwell_mem::{PolicyKind, metadata_bytes};
 use stepwell_optim::{RowOptimizer, Rule};
 
+use self::loops::LoopFn;
+pub use self::options::Options;
+use self::shard::{SHARDS, Shard};
 use crate::machine::Machine;
 use crate::measure::{Stopwatch, median, over};
 use crate::{Error, Result};
-use loops::LoopFn;
-use shard::{SHARDS, Shard};
 
 /// Most look-ups: their keys are drawn before timing starts.
 const LOOKUPS_MAX: u64 = 1 << 30;
-
-/// Options of the benchmark.
-#[derive(Clone, Debug, Serialize)]
-pub struct Options {
-    /// Number of distinct keys.
-    pub keys: u64,
-    /// Number of slots.
-    pub slots: u64,
-    /// Bytes of a row.
-    pub row_bytes: usize,
-    /// Exponent of the keys' frequencies in look-ups.
-    pub skew: f64,
-    /// Keys per look-up, before removing duplicates.
-    pub batch: u64,
-    /// Total number of keys drawn.
-    pub lookups: u64,
-    /// Number of rounds; the median counts.
-    pub rounds: usize,
-}
 
 /// Rates for a number of threads, in rows per second of all threads.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -8,7 +8,7 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_data::Zipf;
 use stepwell_mem::Cache;
 
-use super::Options;
+use super::options::Options;
 use crate::{Error, Result};
 
 /// Number of shards, so that each thread can own one.

@@ -1,38 +1,16 @@
 //! Bytes that ranks send each other per step, relative to the least that the step needs.
 
-use serde::Serialize;
 use stepwell_engine::Blocks;
 use stepwell_settings::ModelKind;
 
+use super::figures::{BytesOfModel, Figures};
 use super::job::{Bench, Job, exchanged};
 use super::least_bytes::least_bytes;
-use super::{Figures, most};
 use crate::Result;
-use crate::measure::over;
+use crate::measure::{most, over};
 
 /// Numbers of ranks.
 const RANKS: [usize; 2] = [2, 4];
-
-/// Bytes per step of one run.
-#[derive(Clone, Debug, Serialize)]
-pub struct BytesOfModel {
-    /// Name of the model.
-    pub model: String,
-    /// Number of ranks.
-    pub ranks: usize,
-    /// Number of steps.
-    pub steps: u64,
-    /// Keys per step that all ranks request from others.
-    pub keys_per_step: f64,
-    /// Bytes per step that all ranks together send to others.
-    pub bytes_per_step: f64,
-    /// The least possible bytes.
-    pub least_bytes_per_step: f64,
-    /// Ratio of the two.
-    pub over_least: f64,
-    /// Messages of all ranks per step.
-    pub messages_per_step: f64,
-}
 
 pub(super) fn run(
     bench: &Bench<'_>,

@@ -11,10 +11,9 @@ use std::str::FromStr;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use serde::Serialize;
 use stepwell_fabric::{speed, threads};
 
-use super::Figures;
+use super::figures::{Exchange, Figures};
 use crate::measure::{median, over};
 use crate::{Error, Result};
 
@@ -29,24 +28,7 @@ const TIMES_MAX: usize = 20_000;
 /// Number of ranks that are threads.
 const RANKS: usize = 2;
 
-/// Exchanges of one size.
-#[derive(Clone, Debug, Serialize)]
-pub struct Exchange {
-    /// Name of the connection between ranks.
-    pub fabric: &'static str,
-    /// Name of the limit.
-    pub limit: &'static str,
-    /// Bytes per pair.
-    pub bytes: usize,
-    /// Bytes per second that each rank sends to each other one; the median of all rounds.
-    pub bytes_per_second: f64,
-    /// Bytes per second of the limit.
-    pub limit_bytes_per_second: f64,
-    /// Ratio of the two.
-    pub over_limit: f64,
-}
-
-/// Kind of exchange that a launched process measures.
+/// Measurement of a launched process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// `MPI_Alltoallv`.

@@ -16,7 +16,7 @@ use stepwell_train::{
     Exchanged, Late, Machine, Report, RowsAtStart, Silence, Surroundings, memory_bytes, slab_bytes,
 };
 
-use super::{Options, Part};
+use super::options::{Options, Part};
 use crate::directory::remove;
 use crate::{Error, Result};
 

@@ -1,10 +1,9 @@
 //! Ranks with random delays: in step, and out of step with each protocol for dense parameters.
 
-use serde::Serialize;
 use stepwell_settings::{Config, DenseKind, ModelKind, RowsKind};
 use stepwell_train::Late;
 
-use super::Figures;
+use super::figures::{Figures, WhenLate};
 use super::job::{Bench, Job};
 use crate::Result;
 use crate::measure::{in_turns, median, over};
@@ -15,36 +14,6 @@ const RANKS: usize = 4;
 const LATE: Late = Late { seconds_max: 0.05, seed: 1 };
 /// Steps whose updates rows may miss, and batches in flight in addition to the current one.
 const STALENESS: u64 = 8;
-
-/// Runs of one model with one protocol, paired with runs in step.
-#[derive(Clone, Debug, Serialize)]
-pub struct WhenLate {
-    /// Name of the model.
-    pub model: String,
-    /// Protocol for dense parameters.
-    pub dense: String,
-    /// Number of ranks, including servers.
-    pub ranks: usize,
-    /// Longest delay per step, in seconds.
-    pub late_seconds_max: f64,
-    /// Steps whose updates rows may miss.
-    pub staleness: u64,
-    /// Examples per second, by pair.
-    pub examples_per_second: Vec<f64>,
-    /// Examples per second of ranks in step.
-    pub in_step_examples_per_second: Vec<f64>,
-    /// Median of the pairs' ratios.
-    pub over_in_step: f64,
-    /// Speedup that delays alone allow: total seconds of steps that each wait for the slowest rank,
-    /// divided by the total seconds of the rank with the longest delays.
-    pub delays_allow: f64,
-    /// Most steps missing from a row when it was read, in the last run.
-    pub staleness_max: u64,
-    /// Mean number of steps missing.
-    pub staleness_mean: f64,
-    /// Share of dropped gradients of dense parameters.
-    pub dropped: f64,
-}
 
 /// Speedup that delays alone allow, in `steps` steps that take no other time.
 fn delays_allow(steps: u64) -> f64 {

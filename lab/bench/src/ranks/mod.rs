@@ -15,30 +15,25 @@
 
 mod bytes;
 mod exchange;
+mod figures;
 mod job;
 mod late;
 mod least_bytes;
 mod network;
+mod options;
 mod two_against_one;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::str::FromStr;
+use stepwell_settings::ModelKind;
 
-use serde::Serialize;
-use stepwell_settings::{Config, ModelKind};
-
-pub use self::bytes::BytesOfModel;
+pub use self::exchange::Way;
 #[cfg(feature = "mpi")]
 pub use self::exchange::launched;
-pub use self::exchange::{Exchange, Way};
+pub use self::figures::{BytesOfModel, Exchange, Figures, OnNetwork, Pairs, WhenLate};
 use self::job::Bench;
-pub use self::late::WhenLate;
-pub use self::network::{NETWORK, OnNetwork};
-pub use self::two_against_one::Pairs;
+pub use self::network::NETWORK;
+pub use self::options::{Options, Part};
 use crate::directory::Home;
 use crate::machine::Machine;
-use crate::measure::names;
 use crate::{Error, Result};
 
 /// Most rounds.
@@ -48,114 +43,6 @@ const ROWS_MAX: u64 = 1 << 31;
 /// Models for counting bytes and for training on a slow network: one with much computation, and one
 /// with little.
 const TALKATIVE: [ModelKind; 2] = [ModelKind::DeepFm, ModelKind::Lr];
-
-/// Parts of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// Messages from every rank to every other one.
-    Exchange,
-    /// Bytes per step.
-    Bytes,
-    /// Two ranks compared with one, with all rows in memory.
-    Memory,
-    /// Two ranks compared with one, with a tenth of the rows in memory.
-    OutOfCore,
-    /// Training on a slow network.
-    Network,
-    /// Training with random delays of ranks: in step, and with each protocol.
-    Late,
-}
-
-impl Part {
-    /// All parts, in order of execution.
-    pub const ALL: [Self; 6] =
-        [Self::Exchange, Self::Bytes, Self::Memory, Self::OutOfCore, Self::Network, Self::Late];
-
-    /// Name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exchange => "exchange",
-            Self::Bytes => "bytes",
-            Self::Memory => "memory",
-            Self::OutOfCore => "out_of_core",
-            Self::Network => "network",
-            Self::Late => "late",
-        }
-    }
-}
-
-impl FromStr for Part {
-    type Err = String;
-
-    fn from_str(name: &str) -> std::result::Result<Self, String> {
-        let names = Self::ALL.map(Self::name).join(", ");
-        let found = Self::ALL.into_iter().find(|part| part.name() == name);
-        found.ok_or_else(|| format!("give some of {names}"))
-    }
-}
-
-/// Options of the benchmark.
-#[derive(Clone, Debug, Serialize)]
-pub struct Options {
-    /// A directory on the disk to use; files created in it are removed again.
-    pub directory: PathBuf,
-    /// Training data; `None` for the built-in stream.
-    pub data: Option<PathBuf>,
-    /// Approximate number of ids of all slots of the built-in stream.
-    pub rows: u64,
-    /// Exponent of the ids' frequencies.
-    pub skew: f64,
-    /// Examples of the built-in stream.
-    pub examples: u64,
-    /// Number of pairs of runs.
-    pub rounds: usize,
-    /// Models.
-    #[serde(serialize_with = "names")]
-    pub models: Vec<ModelKind>,
-    /// Parts to measure.
-    pub parts: Vec<Part>,
-    /// Command that launches processes with MPI, with its arguments.
-    pub launcher: Vec<String>,
-    /// All other settings: mini-batch, lookahead and so on.
-    #[serde(skip)]
-    pub config: Config,
-}
-
-/// All results; what wasn't measured is `None` or empty.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Figures {
-    /// Options of the benchmark.
-    pub options: Option<Options>,
-    machine: Option<Machine>,
-    /// Name of the connection between ranks.
-    pub fabric: String,
-    /// All-to-all messages over MPI relative to `MPI_Alltoallv` of the same bytes: the minimum over
-    /// sizes of at least 256 KiB per pair.
-    pub alltoallv_over_raw: Option<f64>,
-    /// All-to-all messages between threads relative to copying the same bytes in memory.
-    pub threads_alltoallv_over_memcpy: Option<f64>,
-    /// Results of both, by size.
-    pub exchanges: Vec<Exchange>,
-    /// Bytes per step relative to the least possible: the maximum of `bytes`.
-    pub bytes_over_least: Option<f64>,
-    /// Results by model and number of ranks.
-    pub bytes: Vec<BytesOfModel>,
-    /// Examples per second of two ranks of one thread relative to one rank of two threads, by
-    /// model.
-    pub ranks_over_threads: BTreeMap<String, f64>,
-    /// Like `ranks_over_threads`, with a tenth of the rows in memory.
-    pub ranks_over_threads_out_of_core: BTreeMap<String, f64>,
-    /// Runs of both comparisons.
-    pub pairs: Vec<Pairs>,
-    /// Time of a run on a slow network relative to the longer of its computing and its sending: the
-    /// maximum of `network`.
-    pub wall_over_longest: Option<f64>,
-    /// Results by model.
-    pub network: Vec<OnNetwork>,
-    /// Results by protocol, with delayed ranks.
-    pub late: Vec<WhenLate>,
-}
 
 /// Runs the benchmark; calls `say` with a description of each part, and `keep` with the results so
 /// far after it.
@@ -249,9 +136,4 @@ fn check(options: &Options) -> Result<()> {
         return fail("give one table of rows that stay: leave out rows.* and tables".into());
     }
     Ok(())
-}
-
-/// Largest of some results.
-fn most(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    figures.max_by(f64::total_cmp)
 }

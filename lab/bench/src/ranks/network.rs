@@ -1,14 +1,13 @@
 //! Training on a slow network, relative to the longer of computing and sending.
 
-use serde::Serialize;
 use stepwell_fabric::Network;
 use stepwell_settings::ModelKind;
 use stepwell_train::Report;
 
+use super::figures::{Figures, OnNetwork};
 use super::job::{Bench, Job, exchanged};
-use super::{Figures, most};
 use crate::Result;
-use crate::measure::{in_turns, median, over};
+use crate::measure::{in_turns, median, most, over};
 
 /// 1 Gbit/s per rank, and a latency of 50 us.
 pub const NETWORK: Network = Network { bytes_per_second: 125e6, latency_seconds: 50e-6 };
@@ -18,30 +17,7 @@ const RANKS: usize = 2;
 /// rows, and sums of dense gradients. Keys are sent ahead.
 const IN_TURN: f64 = 3.0;
 
-/// Runs of one model, in pairs: with and without the slow network.
-#[derive(Clone, Debug, Serialize)]
-pub struct OnNetwork {
-    /// Name of the model.
-    pub model: String,
-    /// Number of ranks.
-    pub ranks: usize,
-    /// Bytes per second of each rank's link.
-    pub bytes_per_second: f64,
-    /// Latency in seconds.
-    pub latency_seconds: f64,
-    /// Number of steps.
-    pub steps: u64,
-    /// Seconds until the end of the last step on the slow network, by pair.
-    pub wall_seconds: Vec<f64>,
-    /// Seconds without the network: computing, and copying messages in memory.
-    pub computing_seconds: Vec<f64>,
-    /// Seconds for the bytes of the busiest link, plus the latencies of sequential messages.
-    pub sending_seconds: f64,
-    /// Median of the pairs' ratios: time on the network divided by the longer of the other two.
-    pub wall_over_longest: f64,
-}
-
-/// Lower bound on the seconds that the network needs for the messages of a run.
+/// Lower bound on the seconds that the network needs for what the ranks of a run sent.
 fn sending_seconds(network: Network, report: &Report) -> f64 {
     let busiest = exchanged(report).iter().map(|rank| rank.bytes_sent).max().unwrap_or(0);
     let latencies = IN_TURN * report.steps as f64 * network.latency_seconds;

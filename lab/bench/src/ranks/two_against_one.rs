@@ -1,33 +1,14 @@
 //! Two ranks of one thread compared with one rank of two threads, alternately.
 
-use serde::Serialize;
 use stepwell_settings::ModelKind;
 
+use super::figures::Pairs;
 use super::job::{Bench, Job, SHARE};
 use crate::Result;
 use crate::measure::{in_turns, median, over};
 
 /// Ranks on one side, and threads on the other.
 const SIDES: usize = 2;
-
-/// Pairs of runs.
-#[derive(Clone, Debug, Serialize)]
-pub struct Pairs {
-    /// Name of the model.
-    pub model: String,
-    /// Slots of all ranks together, as a percentage of the rows.
-    pub share: u64,
-    /// Distinct rows of the data.
-    pub rows: u64,
-    /// Examples of a run.
-    pub examples: u64,
-    /// Examples per second of the ranks, by pair.
-    pub ranks_examples_per_second: Vec<f64>,
-    /// Examples per second of the single rank.
-    pub threads_examples_per_second: Vec<f64>,
-    /// Median of the pairs' ratios.
-    pub ranks_over_threads: f64,
-}
 
 pub(super) fn run(
     bench: &Bench<'_>,

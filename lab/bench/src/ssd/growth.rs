@@ -5,8 +5,9 @@ use std::time::Instant;
 use stepwell_base::Key;
 use stepwell_ssd::{Store, StoreOptions};
 
+use super::bench::Bench;
+use super::figures::Figures;
 use super::rows::key;
-use super::{Bench, Figures};
 use crate::Result;
 use crate::measure::over;
 

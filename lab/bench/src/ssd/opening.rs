@@ -7,8 +7,9 @@ use stepwell_base::random::Stream;
 use stepwell_disk::Disk;
 use stepwell_ssd::{Store, StoreOptions, View};
 
+use super::bench::Bench;
+use super::figures::Figures;
 use super::rows::scaled;
-use super::{Bench, Figures};
 use crate::Result;
 use crate::measure::{Stopwatch, median, over};
 

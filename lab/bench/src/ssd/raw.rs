@@ -6,7 +6,7 @@ use std::time::Instant;
 use stepwell_base::random::Stream;
 use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, Queue, QueueOptions, Wait};
 
-use super::Bench;
+use super::bench::Bench;
 use super::rows::scaled;
 use crate::Result;
 use crate::measure::Stopwatch;

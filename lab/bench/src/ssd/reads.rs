@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use stepwell_base::random::Stream;
 use stepwell_ssd::{Lookup, Reader, Store, Ticket};
 
-use super::Bench;
+use super::bench::Bench;
 use super::rows::{Shuffle, key, scaled};
 use crate::Result;
 use crate::measure::Stopwatch;

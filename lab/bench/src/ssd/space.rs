@@ -10,8 +10,9 @@ use std::sync::Arc;
 use stepwell_disk::Disk;
 use stepwell_ssd::{LOCK_NAME, MANIFEST_NAME, Store, StoreOptions};
 
+use super::bench::Bench;
+use super::figures::Figures;
 use super::rows::key;
-use super::{Bench, Figures};
 use crate::{Error, Result};
 
 /// Rows for which the head of 16 bytes and the list entry of 9 weigh most: 89 bytes for 64 are

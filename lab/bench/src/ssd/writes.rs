@@ -7,9 +7,10 @@ use stepwell_base::random::Stream;
 use stepwell_disk::Disk;
 use stepwell_ssd::Store;
 
+use super::bench::Bench;
+use super::figures::Figures;
 use super::reads::LOAD_SEED;
 use super::rows::{Rows, Shuffle, key};
-use super::{Bench, Figures};
 use crate::Result;
 use crate::measure::{Stopwatch, over};
 

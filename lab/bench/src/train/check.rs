@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use stepwell_settings::TierConfig;
 use stepwell_ssd::StoreOptions;
 
+use super::options::{Options, config};
+use super::store;
 use super::stream::Ids;
-use super::{Options, config, store};
 use crate::{Error, Result};
 
 /// Fewest bytes of rows for measuring the raw disk.

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use stepwell_train::{Report, StageReport};
 
-use super::Options;
+use super::options::Options;
 use super::raw::Raw;
 use super::store::{Made, StoreAge};
 use super::watch::Mark;

@@ -14,6 +14,7 @@ mod aged;
 mod check;
 mod figures;
 mod ideal;
+mod options;
 mod parts;
 mod raw;
 mod store;
@@ -23,56 +24,25 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
 use stepwell_base::ByteCount;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_engine::Placement;
-use stepwell_settings::{Config, ModelKind, TierConfig};
+use stepwell_settings::{Config, TierConfig};
 use stepwell_train::{RowsAtStart, Surroundings, slab_bytes};
 
 use self::figures::Counted;
 pub use self::figures::{Figures, Run};
+pub use self::options::Options;
+use self::options::config;
 use self::raw::Raw;
 pub use self::store::{Made, StoreAge};
 pub(crate) use self::stream::Ids;
 use self::watch::MeasuredSpan;
 use crate::directory::{Home, make, remove};
 use crate::machine::Machine;
-use crate::measure::names;
 use crate::{Error, Result};
-
-/// Options of the benchmark.
-#[derive(Clone, Debug, Serialize)]
-pub struct Options {
-    /// A directory on the disk to measure; files created in it are removed again.
-    pub directory: PathBuf,
-    /// Approximate rows in the store.
-    pub rows: u64,
-    /// Exponent of the ids' frequencies.
-    pub skew: f64,
-    /// Whether all slots have equally many ids; otherwise as in `criteo_tb_80k`.
-    pub equal: bool,
-    /// Warm-up examples, which don't count.
-    pub warmup: u64,
-    /// Examples that count.
-    pub examples: u64,
-    /// Models.
-    #[serde(serialize_with = "names")]
-    pub models: Vec<ModelKind>,
-    /// Slots in memory, as percentages of the rows.
-    pub shares: Vec<f64>,
-    /// Stores with which runs start.
-    pub stores: Vec<StoreAge>,
-    /// Whether to skip the run in memory.
-    pub only_out_of_core: bool,
-    /// Whether to skip the plain runs.
-    pub no_plain: bool,
-    /// All other settings: threads, mini-batch, lookahead and so on.
-    #[serde(skip)]
-    pub config: Config,
-}
 
 /// Runs the benchmark; calls `say` with a description of each part, and `keep` with the results so
 /// far after it.
@@ -232,24 +202,6 @@ fn plain(config: &Config) -> Option<Config> {
     let mut plain = config.clone();
     plain.tiers.harvest = Some(ByteCount(0));
     (plain != *config).then_some(plain)
-}
-
-fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
-    let mut config = options.config.clone();
-    config.model.kind = kind;
-    config.data.paths = vec![data.display().to_string()];
-    config.data.eval_fraction = 0.0;
-    config.data.eval_paths = Vec::new();
-    config.data.epochs = 1;
-    config.checkpoint.dir = None;
-    if config.rows.life().is_some() {
-        let why =
-            "rows that come and go are not supported here: of rows.*, only rows.storage can be set";
-        return Err(Error::Arguments(why.to_owned()));
-    }
-    config.tiers.page_cache = ByteCount(0);
-    config.tiers.ssd = None;
-    Ok(config)
 }
 
 /// Bytes of memory for exactly `slots` slots.

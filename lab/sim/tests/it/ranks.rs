@@ -16,11 +16,11 @@ use stepwell_sim::{
 };
 
 /// Jobs, and schedules per job: as many as fit in CI.
-const JOBS: u64 = 150;
+const JOBS: u64 = 100;
 const JOBS_LONG: u64 = 2400;
 const SCHEDULES: u64 = 4;
 /// Fewest runs of these jobs.
-const RUNS_MIN: u64 = 560;
+const RUNS_MIN: u64 = 370;
 /// Jobs in which all rows may be lent.
 const LENDING: u64 = 20;
 const LENDING_LONG: u64 = 200;

@@ -5,9 +5,9 @@ use stepwell_base::owner::owner;
 use stepwell_nn::Auc;
 use stepwell_sync::OwnedRows;
 
+use super::data::{Data, RANKS};
 use super::learner::SharedRows;
 use super::model::{LANES, Pass, distinct};
-use super::{Data, RANKS};
 use crate::Result;
 
 /// Examples per block.

@@ -7,9 +7,11 @@ use stepwell_base::Key;
 use stepwell_nn::Graph;
 use stepwell_sync::{Learner, OwnedRows};
 
-use super::MINI_BATCH;
 use super::examples::Clicks;
 use super::model::{Pass, distinct};
+
+/// Examples of a rank's mini-batch.
+pub(super) const MINI_BATCH: usize = 64;
 
 /// Assigns mini-batches, in repeated passes over the examples.
 ///

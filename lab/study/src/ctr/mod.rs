@@ -18,6 +18,7 @@
 //!   the same of state each. Alternatively, rows are in tiers with a given memory size, which
 //!   doesn't affect results.
 
+mod data;
 mod evaluate;
 mod examples;
 mod learner;
@@ -33,22 +34,20 @@ use serde::Serialize;
 use stepwell_base::random::initial_weights;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_fabric::Fabric;
-use stepwell_nn::Graph;
 use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_sim::clock::{BoxedLearner, ClockedRun, Computing, Delay, DelayKind};
 use stepwell_sync::{Counts, Kind, MemoryRows, Options, RankRows, Rate, Rules, Staleness};
 
+use self::data::{Data, RANKS};
 use self::evaluate::{Looked, look};
 use self::examples::Clicks;
-use self::learner::{ClickLearner, Deal, SharedRows, keys_of};
+use self::learner::{ClickLearner, Deal, MINI_BATCH, SharedRows, keys_of};
 use self::model::{DIM, LANES, Pass, deep_fm};
 pub use self::page::page;
 use self::tiered::TieredRows;
-use crate::{Costs, Result};
+use crate::Result;
+use crate::costs::Costs;
 
-/// Examples of a rank's mini-batch.
-const MINI_BATCH: usize = 64;
-const RANKS: usize = 4;
 /// The late rank.
 const LATE: usize = 3;
 /// Seconds of a gradient, and the maximum delay of the late rank.
@@ -211,18 +210,6 @@ pub fn run(file: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Re
         costs: options.costs,
         lost_gradients: lost,
     })
-}
-
-#[derive(Debug)]
-struct Data {
-    train: Arc<Clicks>,
-    test: Clicks,
-    /// Mini-batches of a pass.
-    gradients: usize,
-    graph: Arc<Graph<f32>>,
-    /// Memory for each rank's rows.
-    dram: Option<ByteCount>,
-    costs: Costs,
 }
 
 fn computing(seed: u64, delay: f64) -> Computing {

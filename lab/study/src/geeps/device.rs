@@ -17,8 +17,8 @@ use stepwell_kernels::named;
 use stepwell_nn::softmax_losses;
 
 use super::steps::{COLUMNS, LAYERS, Pass, ROWS, Step, parameters};
-use crate::images::CLASSES;
-use crate::{Images, Result};
+use crate::Result;
+use crate::images::{CLASSES, Images};
 
 /// Learning rate along the mean gradient.
 const RATE: f32 = 0.1;

@@ -18,7 +18,8 @@ use super::paper;
 use super::predict::Costs;
 use super::steps::{Needless, Step, data, entries, steps};
 use crate::costs::median;
-use crate::{Effort, Images, Result};
+use crate::images::Images;
+use crate::{Effort, Result};
 
 /// Scale of the paper's seconds.
 const TIME_SCALE: f64 = 0.1;

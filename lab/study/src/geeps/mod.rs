@@ -32,7 +32,8 @@ pub use self::page::{page, plots};
 pub use self::paper::PaperFigures;
 pub use self::synchrony::{CurvePoint, Lateness, ModeFigures, SettingFigures};
 use self::synchrony::{Data, MINI_BATCH, Training, WORKERS, run_setting};
-use crate::{Effort, Error, Images, Result};
+use crate::images::Images;
+use crate::{Effort, Error, Result};
 
 /// Test examples evaluated during training.
 const LOOKED_AT: usize = 2000;

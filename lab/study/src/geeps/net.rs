@@ -9,8 +9,7 @@ use stepwell_nn::{
     Image, InputShape, Linear, Matrix, Pool, Pooling, Source, Window, Workspace, softmax_losses,
 };
 
-use crate::Images;
-use crate::images::CLASSES;
+use crate::images::{CLASSES, Images};
 
 /// Rows and columns of an image.
 pub(super) const SIDE: usize = 28;

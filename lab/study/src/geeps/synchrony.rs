@@ -12,8 +12,9 @@ use super::clocked::{Ended, Look, run};
 use super::net::Net;
 use super::paper;
 use super::worker::{Job, TableLayout, tables};
+use crate::Result;
 use crate::curve::share;
-use crate::{Images, Result};
+use crate::images::Images;
 
 /// Number of workers, as in the paper.
 pub(super) const WORKERS: usize = 8;

@@ -22,7 +22,7 @@ use stepwell_geeps::{
 };
 
 use super::net::{Desk, Net};
-use crate::Images;
+use crate::images::Images;
 
 /// Floats per row, as in the paper.
 pub(super) const ROW_FLOATS: usize = 128;

@@ -25,9 +25,10 @@ use self::optimum::{Distance, find};
 pub use self::page::{page, plots};
 use self::paper::{LINES, Line, MINI_BATCH, WORKERS};
 use crate::curve::{Looks, Point};
+use crate::images::Images;
 use crate::learner::ImageLearner;
 use crate::models::Model;
-use crate::{Effort, Images, Result};
+use crate::{Effort, Result};
 
 /// Width of the kernel that random Fourier features approximate.
 const SIGMA: f64 = 5.0;

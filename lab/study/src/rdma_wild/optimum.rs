@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use stepwell_nn::Graph;
 
-use crate::Images;
+use crate::images::Images;
 use crate::learner::full_gradient;
 
 /// Initial step size: too long for all models here, so that it is halved.

@@ -9,7 +9,8 @@ use super::paper::PaperSpeedups;
 use super::response::Response;
 use super::run::{Case, Outcome, Run};
 use super::setting::Setting;
-use crate::{Costs, Point};
+use crate::costs::Costs;
+use crate::curve::Point;
 
 /// A value over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

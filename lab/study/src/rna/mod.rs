@@ -21,6 +21,7 @@
 //!   and 1.4 for VGG16 would be the limits for 6 ms and 30 ms: its models have these times or more.
 
 mod figures;
+mod options;
 mod page;
 mod paper;
 mod response;
@@ -34,31 +35,15 @@ use std::path::Path;
 use stepwell_sync::Counts;
 
 pub use self::figures::{Figures, ModelFigures, ProtocolFigures, SettingFigures, Spread};
+pub use self::options::StudyOptions;
 pub use self::page::{page, plots};
 pub use self::paper::PaperSpeedups;
 pub use self::response::Response;
 use self::run::{Case, Outcome};
+use self::setting::HEADLINE;
 pub use self::setting::{Lateness, Setting};
 use self::task::{Data, Task};
-use crate::{Costs, Effort, Result};
-
-/// Examples of a rank's mini-batch.
-const MINI_BATCH: usize = 8;
-
-/// Options of the study.
-#[derive(Clone, Debug)]
-pub struct StudyOptions {
-    /// All settings, or a tenth of them.
-    pub effort: Effort,
-    /// Uses one in this many training examples.
-    pub part: usize,
-    /// First seed, for the order of data, sequences, initial values, probes and delays.
-    pub seed: u64,
-    /// Number of seeds, starting with `seed`.
-    pub seeds: u64,
-    /// Costs of messages and arithmetic.
-    pub costs: Costs,
-}
+use crate::{Effort, Result};
 
 /// Runs the study on the MNIST files in a directory; calls `say` with a description of each part.
 ///
@@ -104,9 +89,6 @@ pub fn run(folder: &Path, options: &StudyOptions, say: &mut dyn FnMut(&str)) -> 
 
 /// All tasks.
 const TASKS: [Task; 3] = [Task::FCNN, Task::CONV, Task::LSTM];
-
-/// The headline's setting, close to the thesis's ResNet50.
-const HEADLINE: Setting = Setting { ranks: 16, computing_ms: 5.0, lateness: Lateness::Delays };
 
 impl Case {
     fn is_headline(&self) -> bool {

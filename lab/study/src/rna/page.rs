@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Figures, Setting, SettingFigures, Spread};
+use crate::curve::Point;
 use crate::plot::Plot;
 
 /// Readable tables.
@@ -73,7 +74,7 @@ fn of_setting(of: &SettingFigures) -> [Plot; 2] {
     let setting = &of.setting;
     let (ranks, ms, late) = (setting.ranks, setting.computing_ms, setting.lateness);
     let title = format!("{}, rate {}, {ranks} ranks, {ms} ms, {late:?}", of.model, of.rate);
-    let lines = |value: fn(&crate::Point) -> f64| {
+    let lines = |value: fn(&Point) -> f64| {
         let line = |(name, of): (&&str, &super::ProtocolFigures)| {
             let points = of.curve.iter().map(|point| (point.seconds, value(point)));
             ((*name).to_owned(), points.collect())

@@ -6,12 +6,12 @@ use stepwell_nn::Graph;
 use stepwell_sim::clock::ClockedRun;
 use stepwell_sync::{Counts, Options, Rate};
 
-use super::HEADLINE;
-use super::setting::{Entrant, Setting};
+use super::setting::{Entrant, HEADLINE, Setting};
 use super::task::{Data, Examined, Task};
+use crate::Result;
+use crate::costs::Costs;
 use crate::curve::{Looks, Point, Reached, reached, share};
 use crate::learner::look;
-use crate::{Costs, Result};
 
 /// Points of the curve per epoch.
 const POINTS: u64 = 20;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use stepwell_base::random::Stream;
 
-use super::MINI_BATCH;
-use crate::Images as Examples;
-use crate::images::CLASSES;
+use crate::images::{CLASSES, Images as Examples};
 
+/// Examples of a rank's mini-batch.
+pub(super) const MINI_BATCH: usize = 8;
 /// Most steps of a sequence.
 pub(super) const STEPS_MAX: usize = 32;
 /// Values per step: a symbol, and whether it is marked.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use stepwell_sim::clock::{Computing, Delay, DelayKind, Times};
 use stepwell_sync::{Groups, Kind, Several};
 
-use crate::Costs;
+use crate::costs::Costs;
 
 /// Lateness of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -37,6 +37,10 @@ pub struct Setting {
     /// Lateness of ranks.
     pub lateness: Lateness,
 }
+
+/// The headline's setting, close to the thesis's ResNet50.
+pub(super) const HEADLINE: Setting =
+    Setting { ranks: 16, computing_ms: 5.0, lateness: Lateness::Delays };
 
 /// Computing time on the faster and the slower kind of machine, relative to the usual one.
 const FASTER: f64 = 0.84;

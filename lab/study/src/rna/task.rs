@@ -6,11 +6,12 @@ use std::sync::Arc;
 use stepwell_nn::Graph;
 use stepwell_sim::clock::BoxedLearner;
 
-use super::sequences::{INPUTS, STEPS_MAX, drawn};
-use super::{MINI_BATCH, StudyOptions};
+use super::options::StudyOptions;
+use super::sequences::{INPUTS, MINI_BATCH, STEPS_MAX, drawn};
+use crate::Result;
+use crate::images::Images as Examples;
 use crate::learner::ImageLearner;
 use crate::models::Model;
-use crate::{Images as Examples, Result};
 
 /// Training and test examples evaluated during a run.
 const LOOKED_AT: [usize; 2] = [2000, 1000];

@@ -12,6 +12,10 @@ use crate::checkpoint::harness::{Told, in_threads};
 use crate::checkpoint::judge::{go_on, judge};
 use crate::checkpoint::life::{ALONE, Ledger, Ranks, SAVED, SEVERAL, script};
 
+fn is_long() -> bool {
+    std::env::var_os("STEPWELL_LONG").is_some()
+}
+
 /// Makes one operation fail; returns whether the run noticed.
 fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
@@ -33,8 +37,11 @@ fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
         let left = format!(".incomplete-step-{step:012}");
         assert!(!saved.exists(&left).unwrap(), "a failed checkpoint leaves nothing");
     }
-    for survival in [Survival::SyncedAlone, Survival::Torn(after)] {
-        let crashed = world.crash(survival);
+    let survivals = [Survival::SyncedAlone, Survival::Torn(after)];
+    // Both in a long run, otherwise alternately.
+    let chosen = if is_long() { &survivals[..] } else { &survivals[after as usize % 2..][..1] };
+    for survival in chosen {
+        let crashed = world.crash(*survival);
         go_on(&crashed, &judge(&crashed, &ledger));
     }
     go_on(&world, &judge(&world, &ledger));
@@ -61,8 +68,7 @@ const KINDS: [(ErrorKind, Lasting); 3] = [
 /// Makes every operation fail: in one of the ways, alternately from `first` on; in a long run, in
 /// all of them.
 fn fail_everywhere(ranks: Ranks, first: usize) {
-    let is_long = std::env::var_os("STEPWELL_LONG").is_some();
-    let ways = if is_long { KINDS.len() } else { 1 };
+    let ways = if is_long() { KINDS.len() } else { 1 };
     let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
     script(&whole, ranks, &mut Ledger::default()).unwrap();
     let operations: u64 = Operation::ALL.iter().map(|operation| whole.count(*operation)).sum();

@@ -19,8 +19,8 @@ use super::{DeviceDense, HostProducts};
 use crate::Result;
 use crate::batch::Examples;
 use crate::models::Model;
-use crate::run::schema;
 use crate::run_plan::RunPlan;
+use crate::run_plan::schema;
 use crate::steps::Steps;
 
 const FIELDS: usize = 5;

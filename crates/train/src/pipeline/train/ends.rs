@@ -9,7 +9,9 @@ use stepwell_engine::{Ready, Retired};
 
 use super::Trained;
 use crate::batch::{Examples, Mark};
-use crate::pipeline::{Counters, Handoff, Observer};
+use crate::pipeline::counters::Counters;
+use crate::pipeline::handoff::Handoff;
+use crate::pipeline::observer::Observer;
 
 /// Observer, clock and settings of measurements.
 pub(in crate::pipeline) struct Reporting {

@@ -8,12 +8,14 @@ use stepwell_engine::{Cargo as _, Group, Purpose, Unit, WithoutRow, last_step_of
 use stepwell_nn::{Loss, LossSums};
 use tracing::info;
 
-use super::Reporting;
+use super::ends::Reporting;
 use crate::batch::{Examples, MiniBatch, RunPosition};
 use crate::labels::Label;
 use crate::metrics::{Meter, Metrics, Scored};
 use crate::models::Model;
-use crate::pipeline::{Counters, Held, Measured, Observer, Snapshot};
+use crate::pipeline::counters::Counters;
+use crate::pipeline::measured::Measured;
+use crate::pipeline::observer::{Held, Observer, Snapshot};
 use crate::{Error, Result};
 
 /// Gradients above this have squares whose sums leave the range of 32 bits after some steps.

@@ -19,8 +19,9 @@ use tracing::info;
 
 pub(super) use self::ends::{Reporting, TrainEnds};
 use self::figures::Figures;
+use super::handoff::Handoff;
+use super::measured::Measured;
 use super::save::Saver;
-use super::{Handoff, Measured};
 use crate::batch::{Examples, MiniBatch, RunPosition};
 use crate::metrics::Scored;
 use crate::step::{Around, FinishedSteps, Incoming, Results, Stepping};

@@ -17,7 +17,7 @@ use super::axes::{Axes, axes};
 use super::columns::column_notes;
 use crate::models::Model;
 use crate::resume::RunState;
-use crate::run::schema;
+use crate::run_plan::schema;
 use crate::step::TrainedModel;
 use crate::{Error, Result};
 
