@@ -53,14 +53,9 @@ pub(crate) fn check(root: &Path) -> Outcome {
         println!("  {fault}");
     }
     match faults.len() {
-        0 => circles::check(root, &root_files(&metadata)?),
+        0 => circles::check(&root_files(&metadata)?),
         n => Err(format!("{n} faults in the floors; the table is in xtask/src/floors.rs")),
     }
-}
-
-/// Writes the list of known circles anew.
-pub(crate) fn write(root: &Path) -> Outcome {
-    circles::write(root, &root_files(&metadata(root)?)?)
 }
 
 fn metadata(root: &Path) -> Result<Value, String> {

@@ -38,8 +38,7 @@ usage: cargo xtask <command>
   twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
   book     the book of `docs/` builds without a warning and its links lead somewhere: target/book
   doc      the documentation builds without a warning
-  floors   imports among the crates go down, never up; those among files form no new circles
-           (--write: writes the known ones anew, xtask/circles.txt)
+  floors   imports among the crates go down, never up; those among files form no circles
   tidy     sizes of files, widths of lines, heads of crates
   long     the long suite: optimized, large sizes, kernels under sanitizers, 500 runs of the
            fuzzer, more over MPI, all of the twin, the comparison with PyTorch
@@ -53,7 +52,6 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.as_slice() {
         [command, options @ ..] if command == "fuzz" => run::fuzz(&root(), options),
-        [command, option] if command == "floors" && option == "--write" => floors::write(&root()),
         [command] => {
             let Some(steps) = steps(command) else {
                 eprint!("unknown command `{command}`\n\n{USAGE}");

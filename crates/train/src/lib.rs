@@ -20,6 +20,7 @@ mod metrics;
 mod models;
 mod pipeline;
 mod profile;
+mod ranks;
 mod report;
 mod resume;
 mod run;
@@ -38,13 +39,13 @@ pub use error::{Error, Result};
 pub use labels::{Label, labels};
 pub use limits::Limits;
 pub use machine::{
-    Accelerators, Checkpoints, Devices, DiskRoom, Files, Late, Machine, OnNote, Places, Ranks,
-    RowPlaces, Sizes,
+    Accelerators, Checkpoints, Devices, DiskRoom, Files, Machine, OnNote, Places, RowPlaces, Sizes,
 };
 pub use metrics::{GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
+pub use ranks::{Late, Ranks};
 pub use report::{
     ColumnIds, DeviceReport, Exchanged, GroupReport, OutOfStepReport, RankReport, Report,
     StageReport, Tiers, peak_rss_bytes,

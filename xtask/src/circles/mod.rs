@@ -6,21 +6,17 @@
 //!   item. Three things are faults: modules of one parent whose imports, with those of all below
 //!   them, form a circle; `crate::X` where the crate's root only re-exports `X` (`Error` and
 //!   `Result` may); and an import from a parent that itself imports from that child.
-//! - **Known faults** are lines of `xtask/circles.txt`; for a circle, the edges that break it.
-//!   A line for something that is no fault any more is itself a fault, so the list only shrinks.
-//!   `cargo xtask floors --write` rewrites it.
-//! - **Failure.** Prints every fault that isn't known, with one of its imports.
+//! - **Failure.** Prints every fault with one of its imports; for a circle, the edges that break
+//!   it.
 
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use source::{Crate, Import};
 
 use crate::outcome::Outcome;
-
-const LIST: &str = "xtask/circles.txt";
 
 /// Import from one module to another, by their names.
 type Edge = (String, String);
@@ -28,57 +24,25 @@ type Edge = (String, String);
 /// Faults by edge, each described by a phrase with an import as an example.
 type Faults = BTreeMap<Edge, String>;
 
-/// Compares the faults of crates, given by name and root file, with the list.
-pub(crate) fn check(root: &Path, crates: &[(String, PathBuf)]) -> Outcome {
-    let known = known(root)?;
-    let faults = faults(crates, &known)?;
-    let unknown = faults.iter().filter(|(edge, _)| !known.contains(*edge));
-    let unknown = unknown.map(|((from, to), why)| format!("  {from} -> {to}: {why}"));
-    let stale = known.iter().filter(|edge| !faults.contains_key(*edge));
-    let stale =
-        stale.map(|(from, to)| format!("  {from} -> {to}: no fault any more: drop its line"));
-    let wrong: Vec<String> = unknown.chain(stale).collect();
-    println!("  {} known faults of imports inside of crates", known.len());
-    for line in &wrong {
-        println!("{line}");
-    }
-    match wrong.len() {
-        0 => Ok(()),
-        n => Err(format!("{n} faults in the imports of files, or in {LIST}")),
-    }
-}
-
-/// Writes the list anew.
-pub(crate) fn write(root: &Path, crates: &[(String, PathBuf)]) -> Outcome {
-    let faults = faults(crates, &known(root)?)?;
-    let text: String = faults.keys().map(|(from, to)| format!("{from} -> {to}\n")).collect();
-    println!("  {} known faults of imports inside of crates", faults.len());
-    std::fs::write(root.join(LIST), text).map_err(|error| format!("cannot write {LIST}: {error}"))
-}
-
-/// The edges of the list.
-fn known(root: &Path) -> Result<BTreeSet<Edge>, String> {
-    let text = std::fs::read_to_string(root.join(LIST));
-    let text = text.map_err(|error| format!("cannot read {LIST}: {error}"))?;
-    let edge = |(index, line): (usize, &str)| {
-        let edge = line.split_once(" -> ").map(|(from, to)| (from.into(), to.into()));
-        edge.ok_or_else(|| format!("{LIST}:{}: must be `from -> to`", index + 1))
-    };
-    text.lines().enumerate().map(edge).collect()
-}
-
-fn faults(crates: &[(String, PathBuf)], known: &BTreeSet<Edge>) -> Result<Faults, String> {
+/// Checks the crates that are given by name and root file.
+pub(crate) fn check(crates: &[(String, PathBuf)]) -> Outcome {
     let mut faults = Faults::new();
     for (name, file) in crates {
         let mut modules = Crate::default();
         modules.read(Vec::new(), file)?;
-        faults.extend(faults_of(name, &modules.imports(), known));
+        faults.extend(faults_of(name, &modules.imports()));
     }
-    Ok(faults)
+    for ((from, to), why) in &faults {
+        println!("  {from} -> {to}: {why}");
+    }
+    match faults.len() {
+        0 => Ok(()),
+        n => Err(format!("{n} faults in the imports of files")),
+    }
 }
 
-/// The faults of the crate `name`; of its circles, the known edges if they break them.
-fn faults_of(name: &str, imports: &[Import], known: &BTreeSet<Edge>) -> Faults {
+/// The faults of the crate `name`.
+fn faults_of(name: &str, imports: &[Import]) -> Faults {
     let full = |path: &[String]| [&[name.to_owned()], path].concat().join("::");
     let mut faults = Faults::new();
     let mut families: BTreeMap<&[String], BTreeMap<Edge, Vec<&Import>>> = BTreeMap::new();
@@ -107,31 +71,13 @@ fn faults_of(name: &str, imports: &[Import], known: &BTreeSet<Edge>) -> Faults {
     }
     for edges in families.values() {
         let weights = edges.iter().map(|(edge, imports)| (edge.clone(), imports.len())).collect();
-        for edge in circles(&weights, known) {
+        for edge in least_cut(&weights) {
             let import = edges[&edge][0];
             let why = format!("closes a circle: {} names `{}`", full(&import.from), import.text);
             faults.insert(edge, why);
         }
     }
     faults
-}
-
-/// Edges whose removal leaves no circle: the known ones that are needed, and others of few imports.
-/// The number of imports is given by edge.
-fn circles(edges: &BTreeMap<Edge, usize>, known: &BTreeSet<Edge>) -> BTreeSet<Edge> {
-    let mut kept = edges.clone();
-    kept.retain(|edge, _| !known.contains(edge));
-    let least = least_cut(&kept);
-    kept.retain(|edge, _| !least.contains(edge));
-    let mut cut = BTreeSet::new();
-    for edge in least.iter().chain(known).filter(|edge| edges.contains_key(*edge)) {
-        kept.insert(edge.clone(), edges[edge]);
-        if !in_circles(&kept).is_empty() {
-            kept.remove(edge);
-            cut.insert(edge.clone());
-        }
-    }
-    cut
 }
 
 /// The edges that are in circles, or between two circles.
@@ -189,14 +135,13 @@ mod tests {
     use super::*;
 
     /// The faults of crate `c` with the given modules, each by its names and its text.
-    fn faults_in(modules: &[(&str, &str)], known: &[(&str, &str)]) -> Vec<String> {
+    fn faults_in(modules: &[(&str, &str)]) -> Vec<String> {
         let mut parsed = Crate::default();
         for (name, text) in modules {
             let path = name.split("::").filter(|name| !name.is_empty()).map(String::from).collect();
             parsed.modules.insert(path, Module::of(text));
         }
-        let known = known.iter().map(|(from, to)| (format!("c::{from}"), format!("c::{to}")));
-        let faults = faults_of("c", &parsed.imports(), &known.collect());
+        let faults = faults_of("c", &parsed.imports());
         faults.iter().map(|((from, to), why)| format!("{from} -> {to}: {why}")).collect()
     }
 
@@ -212,13 +157,9 @@ mod tests {
             ("d", "use super::a; fn f(a: a::A) { // crate::b::B\n \"use crate::b::B;\" }"),
         ];
         let why = "closes a circle: c::b::low names `crate::d::f`";
-        assert_eq!(faults_in(&modules, &[]), [format!("c::b -> c::d: {why}")]);
-        // A known edge that breaks the circle is the fault; one that isn't needed is none.
-        let known = faults_in(&modules, &[("a", "b")]);
-        assert_eq!(known, ["c::a -> c::b: closes a circle: c::a names `crate::b::B`"]);
-        assert_eq!(faults_in(&modules, &[("a", "b"), ("b", "d")]).len(), 1);
+        assert_eq!(faults_in(&modules), [format!("c::b -> c::d: {why}")]);
         modules[3].1 = "#[cfg(test)] mod tests { fn f() { crate::d::f(); } }";
-        assert!(faults_in(&modules, &[("b", "d")]).is_empty());
+        assert!(faults_in(&modules).is_empty());
     }
 
     #[test]
@@ -232,10 +173,10 @@ mod tests {
             ("d", "struct D; fn f<'a>(b: &'a mut crate::B, c: char) { c == '\"'; crate::B }"),
         ];
         let by_root = |from| format!("c::{from} -> c: import `crate::B` from c::b::low, ");
-        let faults = faults_in(&modules, &[("d", "b")]);
+        let faults = faults_in(&modules);
         assert!(faults[0].starts_with(&by_root("a")), "{faults:?}");
-        assert!(faults[1].starts_with(&by_root("d")), "{faults:?}");
-        assert!(faults[2].starts_with("c::d -> c::b: closes a circle"), "{faults:?}");
+        assert!(faults[1].starts_with("c::b -> c::d: closes a circle"), "{faults:?}");
+        assert!(faults[2].starts_with(&by_root("d")), "{faults:?}");
         assert_eq!(faults[3], "c::e -> c: import `crate::E` from c::e, which defines it");
         assert_eq!(faults.len(), 4);
     }
@@ -251,16 +192,16 @@ mod tests {
         ];
         let of_a = "c::a::low -> c::a: `super::A` is of a parent that uses `low::f`";
         let of_root = "c::a::low -> c: `crate::g` is of a parent that uses `a::low::f`";
-        assert_eq!(faults_in(&modules, &[]), [of_root, of_a]);
+        assert_eq!(faults_in(&modules), [of_root, of_a]);
         modules[1].1 = "mod low; pub use low::f; #[cfg(test)] use low::g; struct A;";
-        assert_eq!(faults_in(&modules, &[]), [of_root]);
+        assert_eq!(faults_in(&modules), [of_root]);
     }
 
     #[test]
     fn the_cut_is_of_few_imports() {
         let edge = |from: &str, to: &str, n| ((from.to_owned(), to.to_owned()), n);
         let edges = [edge("a", "b", 3), edge("b", "a", 1), edge("b", "d", 1), edge("d", "b", 2)];
-        let cut: Vec<Edge> = circles(&edges.into(), &BTreeSet::new()).into_iter().collect();
+        let cut: Vec<Edge> = least_cut(&edges.into()).into_iter().collect();
         assert_eq!(cut, [edge("b", "a", 0).0, edge("b", "d", 0).0]);
     }
 }

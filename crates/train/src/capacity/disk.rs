@@ -6,7 +6,8 @@ use stepwell_engine::GroupPlan;
 use stepwell_settings::{BestKind, Config};
 use stepwell_ssd::StoreSpace;
 
-use super::{Capacity, Expected};
+use super::bounds::Capacity;
+use super::expected::Expected;
 
 impl Capacity {
     /// The most bytes of disk with `rows` rows, in whichever tables, or with all rows that the data

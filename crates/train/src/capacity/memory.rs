@@ -13,8 +13,9 @@ use stepwell_engine::{TierOptions, TierPlan};
 use stepwell_settings::TierConfig;
 
 use super::apart::Apart;
+use super::bounds::Capacity;
+use super::tiers::{given, load, tier_options, tiers};
 use super::wanted::Wanted;
-use super::{Capacity, given, load, tier_options, tiers};
 use crate::{Error, Result};
 
 /// Rows that the index has room for, per slot in memory.

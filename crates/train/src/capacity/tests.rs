@@ -1,6 +1,8 @@
 //! Resources of ranks in one process, and of processes on one machine.
 
 use super::*;
+use crate::models::Model;
+use crate::run_plan::RunPlan;
 
 #[test]
 fn a_rank_that_is_a_process_takes_its_own_plan() {

@@ -3,7 +3,6 @@
 
 mod devices;
 mod files;
-mod late;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +12,15 @@ use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::owner::RankOf;
 use stepwell_base::rules::Rules;
 use stepwell_base::stage::{Driver, FullSpeed, Pace, Threads};
-use stepwell_base::stop::StopRequest;
 use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Keep, Placement, SetAside, Witness};
-use stepwell_fabric::{Fabric, Network};
+use stepwell_fabric::Network;
 use stepwell_ssd::Compaction;
 
 pub use self::devices::{Accelerators, Devices};
 pub use self::files::Files;
-pub use self::late::Late;
 use crate::capacity::Capacity;
+use crate::ranks::{Late, Ranks};
 use crate::run_plan::StoragePlan;
 use crate::{Error, Result};
 
@@ -63,18 +61,6 @@ impl std::fmt::Debug for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Machine").field("sizes", &self.sizes).finish_non_exhaustive()
     }
-}
-
-/// The connection of a rank to the others.
-#[derive(Clone, Debug)]
-pub struct Ranks {
-    /// The fabric that joins them.
-    pub fabric: Fabric,
-    /// Asks all ranks to end after the same step, requested on any rank.
-    pub stop: StopRequest,
-    /// Number of ranks on this machine, including this one, as far as known, if ranks are
-    /// processes, which may differ in build, machine and data.
-    pub processes: Option<usize>,
 }
 
 impl Machine {

@@ -15,10 +15,11 @@ use stepwell_fabric::{Error as FabricError, Fabric, Malformed, threads};
 use stepwell_settings::{Config, RanksConfig};
 use tracing::{error, info};
 
-use super::run;
+use super::one_rank::run;
 use super::surroundings::{RowsAtStart, Surroundings};
-use crate::machine::{Machine, Ranks};
+use crate::machine::Machine;
 use crate::pipeline::Silence;
+use crate::ranks::Ranks;
 use crate::report::{RankReport, Report};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, talk};

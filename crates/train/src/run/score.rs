@@ -4,8 +4,10 @@ use stepwell_engine::{Checkpoint, Purpose};
 use stepwell_settings::{Config, RanksConfig};
 
 use super::build::{Beginning, Built, build};
+use super::execute::{Reads, execute, stopped, told};
 use super::reading::sources;
-use super::{Reads, Surroundings, checkpoints, finish, last_step, stopped, told};
+use super::surroundings::Surroundings;
+use super::{checkpoints, last_step};
 use crate::batch::RunPosition;
 use crate::pipeline::Passes;
 use crate::report::Report;
@@ -29,7 +31,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     let begin = around.machine.clock.seconds();
     let ready = get_ready_to_score(plan, around, checkpoint);
     let (built, reads) = ready.map_err(|error| stopped(error, &around.stop))?;
-    let report = finish(plan, around, built, (reads, None, false), begin);
+    let report = execute(plan, around, built, (reads, None, false), begin);
     let report = report.map_err(|error| error.of_rows_from(Some(&checkpoint.path)))?;
     if report.interrupted {
         // A part of the data has no figures.

@@ -32,7 +32,7 @@ use super::{Around, FinishedSteps, Stepping};
 use crate::batch::MiniBatch;
 use crate::dense::Processor;
 use crate::exchange::Exchange;
-use crate::machine::{Late, Ranks};
+use crate::ranks::{Late, Ranks};
 use crate::run_plan::RunPlan;
 use crate::{Error, Result, talk};
 

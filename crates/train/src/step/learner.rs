@@ -10,7 +10,7 @@ use super::own_blocks::{Arrived, DenseSums, OwnBlocks};
 use super::trained::TrainedModel;
 use crate::Result;
 use crate::batch::MiniBatch;
-use crate::machine::{Late, Ranks};
+use crate::ranks::{Late, Ranks};
 use crate::run_plan::RunPlan;
 
 /// A mini-batch to compute.

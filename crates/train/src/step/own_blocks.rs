@@ -9,7 +9,7 @@ use super::block_results::{BlockResults, NextStep, lanes_of, put_dense};
 use super::trained::{RowLaps, TrainedModel};
 use crate::batch::{MiniBatch, Shared};
 use crate::exchange::blocks_of_all;
-use crate::machine::{Late, Ranks};
+use crate::ranks::{Late, Ranks};
 use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 

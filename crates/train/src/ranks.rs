@@ -1,8 +1,22 @@
-//! Delays of ranks, for measurements.
+//! The other ranks of a run, and delays of ranks for measurements.
 
 use std::time::Duration;
 
 use stepwell_base::random::Stream;
+use stepwell_base::stop::StopRequest;
+use stepwell_fabric::Fabric;
+
+/// The connection of a rank to the others.
+#[derive(Clone, Debug)]
+pub struct Ranks {
+    /// The fabric that joins them.
+    pub fabric: Fabric,
+    /// Asks all ranks to end after the same step, requested on any rank.
+    pub stop: StopRequest,
+    /// Number of ranks on this machine, including this one, as far as known, if ranks are
+    /// processes, which may differ in build, machine and data.
+    pub processes: Option<usize>,
+}
 
 /// Delays each rank in every training step, as other work on its machine would.
 #[derive(Clone, Copy, Debug, PartialEq)]
