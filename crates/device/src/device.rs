@@ -105,7 +105,7 @@ impl Device {
     ///
     /// # Errors
     /// If it can't: what is missing.
-    pub fn multiplies(&self) -> Result<()> {
+    pub fn check_can_multiply(&self) -> Result<()> {
         self.0.driver.workspace_bytes().map(drop)
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 #[cfg(feature = "cuda")]
-use self::of_cuda::{any_cuda, cuda_offer, multiplies, open_cuda};
+use self::of_cuda::{any_cuda, check_can_multiply, cuda_offer, open_cuda};
 pub use self::offer::{Offer, Wanted, said};
 use crate::device::Device;
 use crate::emulated;
@@ -116,8 +116,8 @@ impl Offer {
     ///
     /// # Errors
     /// One line about what is missing.
-    pub fn multiplies(&self) -> Result<(), String> {
-        if self.emulated { Ok(()) } else { multiplies() }
+    pub fn check_can_multiply(&self) -> Result<(), String> {
+        if self.emulated { Ok(()) } else { check_can_multiply() }
     }
 
     /// Opens the devices; emulated ones multiply with `products`.
@@ -158,7 +158,7 @@ fn open_cuda(numbers: &[usize], _wanted: Wanted) -> Result<Vec<Device>, String> 
 }
 
 #[cfg(not(feature = "cuda"))]
-fn multiplies() -> Result<(), String> {
+fn check_can_multiply() -> Result<(), String> {
     cuda_offer(&[]).map(drop)
 }
 

@@ -58,6 +58,6 @@ pub(super) fn open_cuda(numbers: &[usize], wanted: Wanted) -> Result<Vec<Device>
 }
 
 /// Why they don't multiply, if they don't.
-pub(super) fn multiplies() -> Result<(), String> {
+pub(super) fn check_can_multiply() -> Result<(), String> {
     cuda::blas_version().map(drop)
 }

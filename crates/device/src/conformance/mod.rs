@@ -38,7 +38,7 @@ pub fn run(devices: &[Device]) -> Vec<String> {
         kernels::of_rows(device);
         kernels::of_numbers(device);
         kernels::again_and_again(device);
-        match device.multiplies() {
+        match device.check_can_multiply() {
             Ok(()) => products::all(device),
             Err(lacks) => lacking.push(lacks.to_string()),
         }

@@ -49,7 +49,7 @@ impl DeviceRoom {
     ) -> Result<Self> {
         if plan.dense.place == DensePlace::Device {
             let wrong = |why| format!("train.dense is device: {why}; or choose train.dense = host");
-            offer.multiplies().map_err(|why| Error::Config(wrong(why)))?;
+            offer.check_can_multiply().map_err(|why| Error::Config(wrong(why)))?;
         }
         let dense = dense_bytes(plan, model, offer.len());
         let hbm = hbm(plan.tiers.hbm, offer, ByteCount(dense.0))?;

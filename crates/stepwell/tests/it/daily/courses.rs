@@ -100,8 +100,6 @@ fn a_day_that_was_stopped_goes_on_with_the_same_bits() {
     for to in ["first", "second"] {
         let args = ["--from", "first", "--data", "day_2.csv", "--checkpoint", to];
         let often = ["--checkpoint.every", "3", "--checkpoint.keep", "100"];
-        // The run must leave the data unchanged.
-        let good = std::fs::read_to_string(days.shop.path("day_2.csv")).unwrap();
         let first_day = checkpoints(&days, "first");
         days.train(&[&args[..], &often[..]].concat());
         // As after a kill, when the last checkpoints were never written.
@@ -110,7 +108,6 @@ fn a_day_that_was_stopped_goes_on_with_the_same_bits() {
                 std::fs::remove_dir_all(days.shop.path(&format!("{to}/{name}"))).unwrap();
             }
         }
-        assert_eq!(std::fs::read_to_string(days.shop.path("day_2.csv")).unwrap(), good);
         let report = days.train(&[&args[..], &often[..]].concat());
         assert_eq!(report["model_digest"], expected, "{to}");
         assert_eq!(report["examples"], 4 * 50, "{to}");

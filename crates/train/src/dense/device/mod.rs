@@ -81,7 +81,7 @@ impl DeviceDense {
             return Err(refused(why));
         }
         for device in devices {
-            device.multiplies().map_err(|error| refused(error.to_string()))?;
+            device.check_can_multiply().map_err(|error| refused(error.to_string()))?;
         }
         let sizes = Sizes::new(model, plan, devices.len());
         if u32::try_from(sizes.parameters.max(sizes.rows())).is_err() {
