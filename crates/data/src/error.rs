@@ -94,6 +94,14 @@ pub enum DataError {
         /// Error of the system.
         source: std::io::Error,
     },
+    /// A cache needs more blocks than its memory was planned for.
+    #[error("{}: more than {blocks} blocks", path.display())]
+    CacheTooLarge {
+        /// Path of the cache.
+        path: PathBuf,
+        /// Planned blocks.
+        blocks: u64,
+    },
     /// The requested position isn't in the files.
     #[error("{}: cannot continue after line {wanted}: {why}", path.display())]
     Position {

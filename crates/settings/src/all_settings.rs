@@ -217,8 +217,8 @@ pub const SETTINGS: &[Setting] = &[
         "tiers.read_unit",
         tiers.read_unit = ByteCount(8 << 10),
         Never,
-        "most bytes read around a row, while that harvests other rows: a power of two of pages, up \
-         to 128KiB (0: only the row's own page)"
+        "most bytes read around a row as long as that harvests other rows, rounded down to a power \
+         of two of pages; at most 128KiB (0: only the row's own page)"
     )
     .check(|config| {
         let (unit, most) = (config.tiers.read_unit, ByteCount(128 << 10));

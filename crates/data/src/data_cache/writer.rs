@@ -73,17 +73,27 @@ impl CacheWriter {
         &self.path
     }
 
-    /// Most blocks of a cache of `files`; `lines` is their number of lines, if counted.
-    pub fn blocks_max(files: &[PathBuf], lines: Option<u64>, schema: Schema) -> u64 {
-        let known = |path: &PathBuf| {
-            let bytes = length_of(path).ok().filter(|_| is_plain(path))?;
-            Some(bytes / schema.line_bytes_min() as u64)
-        };
-        let lines = lines.or_else(|| files.iter().map(known).sum());
-        let example = 1 + 4 * schema.dense + 8 * schema.id_columns;
-        let examples = PackedOptions::new(schema).block_bytes / example;
-        let needed = |lines: u64| lines / examples.max(1) as u64 + files.len() as u64;
-        lines.map_or(BLOCKS_MAX, needed)
+    /// Most blocks of a cache of `files`; `lines` is their number of lines, if counted. Lists may
+    /// need more if their text is compressed or in Parquet, as its length isn't known.
+    pub fn blocks_max(files: &Files, lines: Option<u64>, schema: Schema) -> u64 {
+        let text = |path: &PathBuf| length_of(path).ok().filter(|_| is_plain(path));
+        let text: Option<u64> = files.paths.iter().map(text).sum();
+        let of_text = || Some(text? / schema.line_bytes_min() as u64);
+        let Some(lines) = lines.or_else(of_text) else { return BLOCKS_MAX };
+        let layout = files.layout.as_deref();
+        let (lists, values) =
+            layout.map_or((0, false), |layout| (layout.lists(), layout.may_have_values()));
+        let example = PackedWriter::example_bytes_max(&schema, lists > 0, values);
+        let block = PackedOptions::new(schema).block_bytes as u64;
+        let files = files.paths.len() as u64;
+        if lists == 0 {
+            return lines / (block / example).max(1) + files;
+        }
+        let Some(text) = text else { return BLOCKS_MAX };
+        // An id takes two bytes of text at least. Two blocks in a row have more than a block holds.
+        let ids = lists as u64 * (text / 2);
+        let key = if values { 12 } else { 8 };
+        2 * (lines * example + ids * key) / block + 2 * files
     }
 
     /// Most bytes for writing a cache of `blocks` blocks with `malformed` malformed lines, and then
@@ -100,7 +110,7 @@ impl CacheWriter {
     /// one.
     ///
     /// # Errors
-    /// A disk error, or more lines than planned.
+    /// A disk error, or more lines or blocks than planned.
     ///
     /// # Panics
     /// If the chunk doesn't follow the previous one.
@@ -113,11 +123,11 @@ impl CacheWriter {
         let first = Position { file: chunk.file, line: chunk.first_line };
         assert_eq!(first, self.at, "a cache has no holes");
         self.writer.add_first(chunk, examples)?;
-        let fail = |why: String| DataError::Path { path: self.path.clone(), why };
         if self.writer.blocks() > self.blocks_max {
-            let most = self.blocks_max;
-            return Err(fail(format!("more than {most} blocks: train without data.cache")));
+            let (path, blocks) = (self.path.clone(), self.blocks_max);
+            return Err(DataError::CacheTooLarge { path, blocks });
         }
+        let fail = |why: String| DataError::Path { path: self.path.clone(), why };
         self.malformed += chunk.malformed.len() as u64;
         if self.malformed > CACHE_MALFORMED_MAX {
             let most = CACHE_MALFORMED_MAX;

@@ -198,6 +198,15 @@ impl PackedWriter {
         self.tail.blocks
     }
 
+    /// Most bytes of an example in a block, with one key in each bag. `lists` is whether bags may
+    /// have other numbers of keys, and `values` whether keys may have values.
+    pub(crate) fn example_bytes_max(schema: &Schema, lists: bool, values: bool) -> u64 {
+        let keys = schema.id_columns as u64;
+        let shape =
+            Shape { examples: 1, keys, one_key_a_bag: !lists, truth: false, shares: true, values };
+        shape.bytes(schema).unwrap_or(u64::MAX)
+    }
+
     /// Most bytes that a writer takes for a file of `blocks` blocks.
     pub(crate) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
         let Schema { dense, id_columns, labels } = options.schema;

@@ -59,8 +59,8 @@ impl Sources {
             boundary = Some(place_of(train_part(options.eval_fraction, total), &lines));
             (examples, counted) = (Some(total), Some(lines));
         }
-        if let Some(wanted) = &mut wanted {
-            wanted.blocks = CacheWriter::blocks_max(input.files(), examples, options.schema);
+        if let (Some(wanted), Input::Files(files)) = (&mut wanted, &input) {
+            wanted.blocks = CacheWriter::blocks_max(files, examples, options.schema);
         }
         let input = match cache {
             Some(cache) if cache::skips_fit(&cache, boundary, options.skip_max) => {

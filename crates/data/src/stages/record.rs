@@ -4,8 +4,8 @@
 //! are passed on before the file is synced, so that training continues concurrently. A pass that
 //! reads the cache waits until it is complete.
 //!
-//! Failure: after a disk error, the cache is abandoned and reported, and passes that would read it
-//! read the text: the examples are the same.
+//! Failure: after a disk error, or if it needs more blocks than planned, the cache is abandoned and
+//! reported, and passes that would read it read the text: the examples are the same.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -44,7 +44,7 @@ pub enum CacheFate<'a> {
         /// Path of the cache.
         path: &'a Path,
     },
-    /// Abandoned after a disk error.
+    /// Abandoned: a disk error, or too many blocks.
     GivenUp(&'a DataError),
 }
 
@@ -72,7 +72,7 @@ struct Fate {
 pub enum Recording {
     /// Still being made.
     On,
-    /// Abandoned after a disk error.
+    /// Abandoned: a disk error, or too many blocks.
     GivenUp,
 }
 
@@ -95,7 +95,7 @@ impl Recorder {
     /// lines.
     ///
     /// # Errors
-    /// The errors of [`CacheWriter::add`], except disk errors.
+    /// The errors of [`CacheWriter::add`], except those that abandon the cache.
     pub fn add<P>(
         &mut self,
         pass: &Pass<P>,
@@ -106,7 +106,7 @@ impl Recorder {
             return Ok(Recording::On);
         }
         match self.making.writer.add(chunk, examples) {
-            Err(refused @ DataError::Packing { .. }) => {
+            Err(refused @ (DataError::Packing { .. } | DataError::CacheTooLarge { .. })) => {
                 self.fate.given_up(&refused);
                 Ok(Recording::GivenUp)
             }

@@ -9,8 +9,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use stepwell_data::{
-    Column, ColumnKind, CutLists, Files, Format, IdRule, Input, LabelRule, Layout, LayoutOptions,
-    ListRule, ReadOptions, Reader, guess,
+    CacheWriter, Column, ColumnKind, CutLists, Files, Format, IdRule, Input, LabelRule, Layout,
+    LayoutOptions, ListRule, ReadOptions, Reader, SourceFile, guess,
 };
 
 use crate::common::*;
@@ -248,4 +248,33 @@ fn columns_of_named_ids_know_what_they_lose_by_number() {
     let text = "label;user;one;two\n1;u;a|b;1,2,3,4\n0;u;a|b;1\n";
     let found = bags(&write(folder.path(), "a.csv", text), &layout).unwrap().1;
     assert_eq!(found, [("one".to_owned(), 2, 2), ("two".to_owned(), 1, 2)]);
+}
+
+#[test]
+fn a_cache_of_lists_has_at_most_the_planned_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = tagged(LayoutOptions { format: Format::Csv, ..Default::default() }, list("|", 99));
+    for ids in [0, 1, 4, 40] {
+        let tags = |n: u64| (0..n % (ids + 1)).map(|id| (id % 10).to_string()).collect::<Vec<_>>();
+        let record = |n| format!("{},{}\n", n % 2, tags(n).join("|"));
+        let text = "label,tags\n".to_owned() + &(0..20_000).map(record).collect::<String>();
+        let path = folder.path().join("lists.csv");
+        std::fs::write(&path, text).unwrap();
+        let files = Files { paths: vec![path.clone()], layout: Some(Arc::clone(&layout)) };
+        let sources = [SourceFile::of(&path, Some(&layout)).unwrap()];
+        for lines in [None, Some(20_000)] {
+            let blocks = CacheWriter::blocks_max(&files, lines, layout.schema());
+            let cache = folder.path().join("cache");
+            let mut writer =
+                CacheWriter::new(&cache, &files, &sources, layout.schema(), blocks).unwrap();
+            let mut reader =
+                Reader::open(Input::Files(files.clone()), &options_of(&layout, 1 << 16)).unwrap();
+            let mut chunk = reader.chunk();
+            while reader.next_chunk(&mut chunk).unwrap() {
+                writer.add(&chunk, chunk.len()).unwrap();
+            }
+            writer.finish().unwrap();
+            std::fs::remove_file(cache).unwrap();
+        }
+    }
 }

@@ -324,7 +324,7 @@ impl Observer for Progress {
     }
 
     fn cache_given_up(&self, why: &str) {
-        self.line(&format!("{why}: data.cache is abandoned, training continues with the text"));
+        self.warn(&format!("{why}: data.cache is abandoned, training continues with the text"));
     }
 
     fn saved(&self, step: u64, path: &Path) {
