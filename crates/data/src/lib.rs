@@ -76,7 +76,7 @@ pub use file_reader::FileReader;
 pub use files::Files;
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprint_of_ends, fingerprints};
 pub use from_path::name_of_file;
-pub use guess::{Guess, Guessed, GuessedColumn, guess};
+pub use guess::{Guess, Guessed, GuessedColumn, Misfits, guess};
 pub use idx::Idx;
 pub use input::Input;
 pub use layout::{

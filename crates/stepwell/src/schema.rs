@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use stepwell_base::counted;
-use stepwell_data::{Format, Guess, Guessed, GuessedColumn, guess};
+use stepwell_data::{Format, Guess, Guessed, GuessedColumn, Misfits, guess};
 use stepwell_settings::{self as settings, ColumnConfig, ColumnType, TransformKind};
 
 use crate::cli::SchemaArgs;
@@ -32,6 +32,18 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     }
     if !has(|kind| matches!(kind, Guessed::Id | Guessed::Ids(..) | Guessed::Valued { .. })) {
         say::note("no column looks like an id: give one type = \"id\", or a number buckets");
+    }
+    if let Some(Misfits { lines, first }) = guess.misfits {
+        say::note(format_args!(
+            "{}, line {first}: has more or fewer columns than the first line{}: fix it, or let \
+             training skip malformed lines with --skip-max",
+            args.file.display(),
+            if lines > 1 {
+                format!(", as {} in all", counted(lines, "line"))
+            } else {
+                String::new()
+            }
+        ));
     }
     let text = text(&args.file, &guess);
     let Some(out) = &args.out else { return say::whole(&text) };

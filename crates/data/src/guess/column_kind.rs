@@ -89,6 +89,7 @@ pub(super) fn look(sample: &Sample) -> Guess {
         columns: columns.collect(),
         records: sample.records,
         records_least: sample.records_least,
+        misfits: sample.misfits,
     }
 }
 
@@ -123,6 +124,7 @@ fn of_libsvm(sample: &Sample) -> Guess {
         columns,
         records: sample.records,
         records_least: sample.records_least,
+        misfits: sample.misfits,
     }
 }
 

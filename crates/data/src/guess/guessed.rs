@@ -19,6 +19,17 @@ pub struct Guess {
     pub records: usize,
     /// Approximate lower bound on the records of the whole file.
     pub records_least: u64,
+    /// Lines that were not examined.
+    pub misfits: Option<Misfits>,
+}
+
+/// Lines with more or fewer columns than the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misfits {
+    /// Number of such lines.
+    pub lines: u64,
+    /// Number of the first of them, from 1.
+    pub first: u64,
 }
 
 /// A column and its probable kind.

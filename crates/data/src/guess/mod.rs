@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::error::DataError;
 use crate::path_columns::{RENAME, path_columns};
 
-pub use self::guessed::{Guess, Guessed, GuessedColumn};
+pub use self::guessed::{Guess, Guessed, GuessedColumn, Misfits};
 use self::sample::Sample;
 
 /// Guesses the columns of the file at `path`, including those in the path itself.

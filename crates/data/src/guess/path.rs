@@ -20,6 +20,7 @@ pub(super) fn guessed(column: &PathColumn) -> GuessedColumn {
         values: vec![vec![value]],
         records: 1,
         records_least: 1,
+        misfits: None,
     };
     let seen = see(&sample.values[0], &[], 1);
     let kind = kind_of(&column.name, &seen, &sample, 0);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value};
 
+use super::guessed::Misfits;
 use crate::block::Block;
 use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
@@ -44,6 +45,8 @@ pub(super) struct Sample {
     pub(super) records: usize,
     /// Approximate lower bound on the records of the whole file.
     pub(super) records_least: u64,
+    /// Lines that were not examined.
+    pub(super) misfits: Option<Misfits>,
 }
 
 impl Sample {
@@ -87,6 +90,20 @@ fn lines_least(text: &[u8], of_file: u64) -> u64 {
     if is_whole { lines } else { lines.max(of_file / of_line) }
 }
 
+/// A line with text.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    /// Number of the line, from 1.
+    number: u64,
+    text: &'a [u8],
+}
+
+impl<'a> From<(u64, &'a [u8])> for Line<'a> {
+    fn from((number, text): (u64, &'a [u8])) -> Self {
+        Self { number, text }
+    }
+}
+
 fn of_text(bytes: &[u8]) -> Result<Sample, String> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let whole = bytes.len() < SAMPLE_BYTES as usize;
@@ -96,18 +113,18 @@ fn of_text(bytes: &[u8]) -> Result<Sample, String> {
     lines.extend(rest);
     let line = |line: &'_ &[u8]| line.strip_suffix(b"\r").map_or(line.len(), <[u8]>::len);
     let lines: Vec<&[u8]> = lines.iter().map(|text| &text[..line(text)]).collect();
-    let all = lines;
-    let lines: Vec<&[u8]> = all.iter().copied().filter(|line| !line.is_empty()).collect();
-    let first = lines.first().copied().unwrap_or_default();
+    let lines: Vec<Line<'_>> =
+        (1..).zip(lines).filter(|(_, text)| !text.is_empty()).map(Line::from).collect();
+    let first = lines.first().map_or(&[][..], |line| line.text);
     match kind_by_looks(first) {
-        Kind::JsonLines => of_json(&all),
+        Kind::JsonLines => of_json(&lines),
         Kind::LibSvm => Ok(of_svm(&lines)),
         kind @ Kind::Delimited { separator, .. } => of_fields(kind, separator, &lines),
     }
 }
 
-fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, String> {
-    let first = lines.first().map(|line| fields_of_line(line, separator)).unwrap_or_default();
+fn of_fields(kind: Kind, separator: u8, lines: &[Line<'_>]) -> Result<Sample, String> {
+    let first = lines.first().map(|line| fields_of_line(line.text, separator)).unwrap_or_default();
     let is_number = |text: &String| crate::number::number(text.trim().as_bytes()).is_some();
     let mut sorted = first.clone();
     sorted.sort_unstable();
@@ -118,7 +135,7 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
     let named = first.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
     let header = named > 0 && !first[..named].iter().any(|text| text.is_empty() || is_number(text));
     // A first line without numbers is a record if the second looks the same.
-    let second = lines.get(1).map(|line| fields_of_line(line, separator)).unwrap_or_default();
+    let second = lines.get(1).map(|line| fields_of_line(line.text, separator)).unwrap_or_default();
     let numbers = second.iter().any(is_number);
     let is_named = header && numbers && first[..named].iter().all(|name| is_name(name));
     if let Some(name) = twice.filter(|_| is_named) {
@@ -133,14 +150,16 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
     };
     let mut values = vec![Vec::new(); names.len()];
     let records = lines.iter().skip(usize::from(header)).take(RECORDS_MAX);
-    let mut count = 0;
+    let (mut count, mut misfits) = (0, None::<Misfits>);
     for line in records {
-        let fields = raw_fields(line, separator);
-        if fields.len() == first.len() {
-            count += 1;
-            for (values, field) in values.iter_mut().zip(fields) {
-                values.push(field);
-            }
+        let fields = raw_fields(line.text, separator);
+        if fields.len() != first.len() {
+            misfits.get_or_insert(Misfits { lines: 0, first: line.number }).lines += 1;
+            continue;
+        }
+        count += 1;
+        for (values, field) in values.iter_mut().zip(fields) {
+            values.push(field);
         }
     }
     let (lists, longest) = (vec![false; names.len()], vec![1; names.len()]);
@@ -152,7 +171,17 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
         ));
     }
     let records_least = count as u64;
-    Ok(Sample { kind, header, names, lists, longest, values, records: count, records_least })
+    Ok(Sample {
+        kind,
+        header,
+        names,
+        lists,
+        longest,
+        values,
+        records: count,
+        records_least,
+        misfits,
+    })
 }
 
 /// Fields of a line, untrimmed unless it has quotes.
@@ -173,12 +202,12 @@ fn is_name(text: &str) -> bool {
 }
 
 /// LibSVM names with their values; for fields, their ids as lists.
-fn of_svm(lines: &[&[u8]]) -> Sample {
+fn of_svm(lines: &[Line<'_>]) -> Sample {
     let mut found: BTreeMap<String, (bool, Vec<String>)> = BTreeMap::new();
     let mut longest: BTreeMap<String, usize> = BTreeMap::new();
     let lines = &lines[..lines.len().min(RECORDS_MAX)];
     for line in lines {
-        let line = String::from_utf8_lossy(without_comment(line));
+        let line = String::from_utf8_lossy(without_comment(line.text));
         let mut here: BTreeMap<&str, usize> = BTreeMap::new();
         for word in line.split_ascii_whitespace().skip(1) {
             let mut parts = word.split(':');
@@ -203,6 +232,7 @@ fn of_svm(lines: &[&[u8]]) -> Sample {
         values: Vec::new(),
         records: lines.len(),
         records_least: 0,
+        misfits: None,
     };
     for (name, (is_field, values)) in found {
         sample.longest.push(longest.get(&name).copied().unwrap_or(1));
@@ -213,7 +243,7 @@ fn of_svm(lines: &[&[u8]]) -> Sample {
     sample
 }
 
-fn of_json(lines: &[&[u8]]) -> Result<Sample, String> {
+fn of_json(lines: &[Line<'_>]) -> Result<Sample, String> {
     let mut sample = Sample {
         kind: Kind::JsonLines,
         header: false,
@@ -223,13 +253,13 @@ fn of_json(lines: &[&[u8]]) -> Result<Sample, String> {
         values: Vec::new(),
         records: 0,
         records_least: 0,
+        misfits: None,
     };
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    let records = lines.iter().zip(1..).filter(|(line, _)| !line.is_empty());
-    for (line, number) in records.take(RECORDS_MAX) {
-        let object: Result<Map<String, Value>, _> = serde_json::from_slice(line);
+    for Line { number, text } in lines.iter().take(RECORDS_MAX) {
+        let object: Result<Map<String, Value>, _> = serde_json::from_slice(text);
         let object = object.map_err(|error| {
-            let why = why_no_object(line, &error);
+            let why = why_no_object(text, &error);
             format!("line {number}, column {}: {why}", error.column())
         })?;
         for (name, value) in object {
@@ -287,6 +317,7 @@ fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
         names,
         records: 0,
         records_least: rows,
+        misfits: None,
     };
     let mut reader = crate::columnar::ColumnFileReader::open(file, 0, 0, &layout, &options)?;
     let mut block = Block::default();

@@ -24,7 +24,7 @@ const TRIES: usize = 20;
 
 /// Fix for a damaged checkpoint.
 pub const OLDER: &str =
-    "move it away to resume from the previous checkpoint, and train the later steps again";
+    "use the checkpoint before it, or move it away so that a resumed run starts from there";
 
 /// An open checkpoint: its dense part, the trainer's state, and where its rows are.
 #[derive(Clone, Debug)]
@@ -90,13 +90,13 @@ impl Checkpoint {
         let lost = |why: String| Error::Damaged { path: path.clone(), why };
         for name in [META_FILE, DENSE_FILE, SUMS_FILE] {
             if !files::is_there(disk, name)? {
-                return Err(lost(format!("has no {name}: it is damaged, {OLDER}")));
+                return Err(lost(format!("has no {name}: it is damaged; {OLDER}")));
             }
         }
         let meta_bytes = files::read(disk, META_FILE)?;
         let version = version(&meta_bytes).map_err(wrong)?;
         let sums = files::read(disk, SUMS_FILE)?;
-        let damaged = |why| lost(format!("{why}; the checkpoint is damaged, {OLDER}"));
+        let damaged = |why| lost(format!("{why}; the checkpoint is damaged; {OLDER}"));
         let sums = Checksums::decode(&sums, version).map_err(damaged)?;
         sums.check(META_FILE, Sum::of(&meta_bytes)).map_err(damaged)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
@@ -114,7 +114,7 @@ impl Checkpoint {
             if listed.as_array().is_some_and(|sections| !sections.is_empty()) {
                 let name = dense_of_rank(rank);
                 if !files::is_there(disk, &name)? {
-                    return Err(lost(format!("has no {name}: it is damaged, {OLDER}")));
+                    return Err(lost(format!("has no {name}: it is damaged; {OLDER}")));
                 }
                 dense.join(read(&name, listed)?);
             }

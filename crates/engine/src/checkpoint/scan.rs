@@ -65,7 +65,7 @@ impl Checkpoint {
                 if row.len() != spec.row_lanes() {
                     let (has, wants, name) = (row.len(), spec.row_lanes(), &spec.name);
                     let why = format!(
-                        "its rows have {has} lanes, but table '{name}' has {wants}: it is damaged, \
+                        "its rows have {has} lanes, but table '{name}' has {wants}: it is damaged; \
                          {OLDER}"
                     );
                     failed = Some(Error::Damaged { path: rows.path.clone(), why }.into());

@@ -29,7 +29,13 @@ pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, Stri
 /// The message for a `text` that is not TOML.
 fn no_toml(name: &str, text: &str, error: &toml::de::Error) -> String {
     let line = line_of(text, error.span().map_or(0, |span| span.start));
-    format!("{name}:{line}: {}", error.message())
+    let key = error.span().and_then(|span| text.get(span));
+    match (error.message(), key) {
+        (why @ "duplicate key", Some(key)) => {
+            format!("{name}:{line}: {why} {}: keep one", key.trim())
+        }
+        (why, _) => format!("{name}:{line}: {why}"),
+    }
 }
 
 /// Reads the settings of `text`, from file `name`, into `config`; returns the keys that it sets.

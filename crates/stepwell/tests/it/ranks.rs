@@ -58,7 +58,7 @@ fn a_file_has_ranks_as_a_number_or_as_a_table() {
         ("\n[ranks]\ncount = 0", "run.toml:3: ranks.count is 0: give 1 to 256"),
         ("ranks = [4]", "run.toml:1: ranks = [4]: give one value, not a list"),
         ("[ranks]\ntimeuot = 5", "unknown key 'ranks.timeuot'; did you mean 'ranks.timeout'?"),
-        ("ranks = 4\n[ranks]\ntimeout = 5", "run.toml:2: duplicate key"),
+        ("ranks = 4\n[ranks]\ntimeout = 5", "run.toml:2: duplicate key ranks: keep one"),
         ("ranks = 9", "ranks = 9 and train.blocks = 8"),
         ("ranks.count = 9", "ranks.count = 9 and train.blocks = 8"),
     ] {

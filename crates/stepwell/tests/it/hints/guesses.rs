@@ -29,6 +29,18 @@ fn comments_say_what_was_seen_and_count_records() {
 }
 
 #[test]
+fn lines_that_were_not_examined_are_named() {
+    let shop = Workshop::new();
+    let line = |n: usize| format!("{},u{},{}\n", n % 2, n % 7, n % 9 * 31);
+    let lines: Vec<String> = (0..70).map(line).collect();
+    let text = "click,user,price\n".to_owned() + &lines[..30].concat() + "\n1,u1\n";
+    fs::write(shop.path("rows.csv"), text + &lines[30..].concat()).unwrap();
+    let said = shop.said(&["schema", "rows.csv"]);
+    assert!(said.contains("rows.csv, line 33: has more or fewer columns"), "{said}");
+    assert!(said.contains("first 70 records"), "{said}");
+}
+
+#[test]
 fn lists_of_ids_with_values_are_guessed() {
     let shop = Workshop::new();
     let (head, sep) = ("click,user,bought\n", [" ", "|", ";"]);
