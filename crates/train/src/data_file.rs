@@ -21,11 +21,11 @@ pub struct DataFile {
     pub bytes: u64,
     /// Fingerprint of the file's bytes, computed by [`stepwell_data::fingerprints`].
     pub content: String,
-    /// Absolute path or URL; empty in checkpoints of earlier builds.
+    /// Absolute path or URL; empty if an older build wrote the checkpoint.
     #[serde(default)]
     pub path: String,
-    /// Fingerprint of both ends, independent of other files; empty for a stream and in checkpoints
-    /// of earlier builds.
+    /// Fingerprint of both ends, independent of other files; empty for a stream, or if an older
+    /// build wrote the checkpoint.
     #[serde(default)]
     pub ends: String,
     /// Whether the file has no record yet, so that none of it is trained.

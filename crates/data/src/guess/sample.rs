@@ -98,12 +98,6 @@ struct Line<'a> {
     text: &'a [u8],
 }
 
-impl<'a> From<(u64, &'a [u8])> for Line<'a> {
-    fn from((number, text): (u64, &'a [u8])) -> Self {
-        Self { number, text }
-    }
-}
-
 fn of_text(bytes: &[u8]) -> Result<Sample, String> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let whole = bytes.len() < SAMPLE_BYTES as usize;
@@ -113,8 +107,8 @@ fn of_text(bytes: &[u8]) -> Result<Sample, String> {
     lines.extend(rest);
     let line = |line: &'_ &[u8]| line.strip_suffix(b"\r").map_or(line.len(), <[u8]>::len);
     let lines: Vec<&[u8]> = lines.iter().map(|text| &text[..line(text)]).collect();
-    let lines: Vec<Line<'_>> =
-        (1..).zip(lines).filter(|(_, text)| !text.is_empty()).map(Line::from).collect();
+    let lines = (1..).zip(lines).map(|(number, text)| Line { number, text });
+    let lines: Vec<Line<'_>> = lines.filter(|line| !line.text.is_empty()).collect();
     let first = lines.first().map_or(&[][..], |line| line.text);
     match kind_by_looks(first) {
         Kind::JsonLines => of_json(&lines),

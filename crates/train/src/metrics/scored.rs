@@ -3,7 +3,7 @@
 /// Scored examples, as far as their scores are known here.
 #[derive(Clone, Copy, Debug)]
 pub struct Scored<'a> {
-    /// Logits; empty if another rank has them. // (examples, labels)
+    /// Logits; empty on a rank that doesn't compute them. // (examples, labels)
     pub logits: &'a [f32],
     /// Labels. // (examples, labels)
     pub labels: &'a [f32],

@@ -35,8 +35,8 @@ impl Counters {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Counts the ids cut from lists of `chunk`, if `pass` is of the first epoch. Of several ranks
-    /// that read the same data, one counts.
+    /// Counts the ids cut from lists of `chunk`, if `pass` belongs to the first epoch. If several
+    /// ranks read the same data, only one of them counts.
     pub(super) fn add_cut_lists(&self, chunk: &Chunk, pass: &Pass, rank: Option<(usize, usize)>) {
         let is_own = pass.share.is_some() || rank.is_none_or(|(rank, _)| rank == 0);
         let mut counted = self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner);

@@ -116,7 +116,7 @@ pub(super) fn stopped(error: Error, stop: &StopRequest) -> Error {
 }
 
 /// Adds to a device's failure whether the run `saves` checkpoints, which then remain.
-pub(super) fn told(error: Error, saves: bool) -> Error {
+pub(super) fn add_saves(error: Error, saves: bool) -> Error {
     match error {
         Error::Engine(EngineError::Device(source)) => Error::Device { source, saves },
         other => other,

@@ -28,7 +28,7 @@ use stepwell_nn::ParameterSpec;
 use stepwell_settings::Config;
 
 use self::build::{Beginning, StartWith, capacity, ranks_here};
-use self::execute::told;
+use self::execute::add_saves;
 use self::one_rank::run;
 use self::reading::sources;
 pub use self::reading::synth_options;
@@ -58,7 +58,7 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    let report = report.map_err(|error| reading::name_columns(told(error, saves), config))?;
+    let report = report.map_err(|error| reading::name_columns(add_saves(error, saves), config))?;
     report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
     Ok(report)
 }

@@ -4,7 +4,7 @@ use stepwell_engine::{Checkpoint, Purpose};
 use stepwell_settings::{Config, RanksConfig};
 
 use super::build::{Beginning, Built, build};
-use super::execute::{Reads, execute, stopped, told};
+use super::execute::{Reads, add_saves, execute, stopped};
 use super::reading::sources;
 use super::surroundings::Surroundings;
 use super::{checkpoints, last_step};
@@ -23,7 +23,7 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     let ranks = RanksConfig { count: 1, ..config.ranks };
     let config = Config { ranks, ..config.clone() };
     let saves = config.checkpoint.dir.is_some();
-    score(&config, around, checkpoint).map_err(|error| told(error, saves))
+    score(&config, around, checkpoint).map_err(|error| add_saves(error, saves))
 }
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
