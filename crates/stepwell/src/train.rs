@@ -49,6 +49,7 @@ pub(crate) struct Prepared {
 /// Reads settings and limits, and checks the outputs. `launched` is the number of processes that
 /// train together.
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
+    args.check().map_err(Failure::Usage)?;
     let from = args.from.as_deref().map(FromCheckpoint::open).transpose()?;
     let base = from.as_ref().map(FromCheckpoint::base);
     let (mut config, chosen) = resolve::config(&args.settings, base).map_err(Failure::Usage)?;
@@ -175,6 +176,9 @@ pub(crate) fn lead(
         _ => None,
     };
     say!("{}", headline(&config));
+    if config.checkpoint.dir.is_none() {
+        say!("without --checkpoint DIR, the model isn't kept");
+    }
     let progress = Arc::new(Progress::of_training(&config));
     // Launched ranks agree on the step after which they stop.
     let stop = ranks.as_ref().map_or_else(|| signals.stop(), |_| StopRequest::new());
@@ -226,9 +230,6 @@ pub(crate) fn lead(
 /// Prints the report of a run, and writes it if a file was named.
 fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), Failure> {
     tell!("{}", figures_text::report(report).text().trim_end());
-    if config.checkpoint.dir.is_none() && !report.interrupted {
-        say!("no --checkpoint was given: the model was not kept");
-    }
     outputs::write(args.report.as_deref(), report)?;
     if args.json {
         // After an interruption, the message on how to continue matters more than this error.

@@ -10,6 +10,7 @@ mod pages;
 mod store;
 mod train;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueHint};
@@ -167,7 +168,11 @@ pub(crate) fn command(of_parts: &[String]) -> Command {
 /// # Errors
 /// If the command line is wrong, or the help cannot be written.
 pub(crate) fn parse() -> Result<Cli, Failure> {
-    let of_parts = keys_of_parts(std::env::args_os());
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if args.windows(2).any(|pair| pair[0] == "--resume" && pair[1] == "auto") {
+        return Err(Failure::Usage("--resume auto: write --resume=auto".to_owned()));
+    }
+    let of_parts = keys_of_parts(args.into_iter());
     let (matches, mut cli) = args::parse::<Cli>(command(&of_parts))?;
     let given = matches.subcommand().map(|(_, matches)| matches);
     if let Job::Train(TrainArgs { settings, .. })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 
 use super::ConfigArgs;
 
@@ -24,11 +24,7 @@ Examples:
 
 /// `stepwell train`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = EXAMPLES,
-    group = ArgGroup::new("reported").args(["report", "json"]).multiple(true),
-    group = ArgGroup::new("begun").args(["resume", "from"])
-)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
     pub(crate) settings: ConfigArgs,
@@ -50,7 +46,7 @@ pub(crate) struct TrainArgs {
     pub(crate) json: bool,
     /// Compare the report's kernels and layers with the limits that `stepwell-lab bench cpu --json
     /// FILE` measured on this machine
-    #[arg(long, value_name = "FILE", requires = "reported")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) limits: Option<PathBuf>,
     /// Resume from the newest checkpoint; with =auto, start anew if there is none
     #[arg(
@@ -66,20 +62,36 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     pub(crate) from: Option<PathBuf>,
     /// Train again on data that the model was already trained on
-    #[arg(long, requires = "from")]
+    #[arg(long)]
     pub(crate) again: bool,
     /// Evaluate the model of --from on the new data before training on it
-    #[arg(long, requires = "from")]
+    #[arg(long)]
     pub(crate) evaluate_first: bool,
     /// Leave out the digest of the model, which reads every row again at the end
     #[arg(long)]
     pub(crate) no_digest: bool,
     /// Accept rows that `store repair` made in place of the checkpoint's own
-    #[arg(long, requires = "begun")]
+    #[arg(long)]
     pub(crate) repaired: bool,
     /// Set existing checkpoints and rows aside instead of refusing to start
     #[arg(long, conflicts_with = "resume")]
     pub(crate) force: bool,
+}
+
+impl TrainArgs {
+    /// Refuses flags without the flag that they need.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let needs = |given: bool, has: bool, line: &str| match given && !has {
+            true => Err(line.to_owned()),
+            false => Ok(()),
+        };
+        let (has_from, has_report) = (self.from.is_some(), self.json || self.report.is_some());
+        let has_rows = has_from || self.resume.is_some();
+        needs(self.again, has_from, "--again needs --from CHECKPOINT")?;
+        needs(self.evaluate_first, has_from, "--evaluate-first needs --from CHECKPOINT")?;
+        needs(self.repaired, has_rows, "--repaired needs --resume or --from CHECKPOINT")?;
+        needs(self.limits.is_some(), has_report, "--limits needs --report FILE or --json")
+    }
 }
 
 /// Whether a run must resume from a checkpoint.

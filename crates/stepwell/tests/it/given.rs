@@ -259,10 +259,16 @@ fn wrong_flags_are_told_in_one_line() {
         (&["train", "--resume=maybe"], "invalid value 'maybe' for '--resume[=<auto>]'"),
         (&["synth"], "the following required arguments were not provided: --out <FILE>"),
         (&["trian"], "unrecognized subcommand 'trian'"),
+        (&["train", "--resume", "auto"], "write --resume=auto"),
+        (&["train", "--evaluate-first"], "--evaluate-first needs --from CHECKPOINT"),
+        (&["train", "--again"], "--again needs --from CHECKPOINT"),
+        (&["train", "--repaired"], "--repaired needs --resume or --from CHECKPOINT"),
+        (&["train", "--limits", "x"], "--limits needs --report FILE or --json"),
         (&["train", "--force", "--resume"], "cannot be used with"),
     ] {
         let said = shop.fails(args);
         assert!(said.starts_with("stepwell: ") && said.contains(says), "{said}");
+        assert!(!said.contains("as a value"), "{said}");
         assert_eq!(shop.run(args).status.code(), Some(2));
     }
     let bare = shop.run(&[]);
