@@ -48,9 +48,9 @@ pub enum Error {
     /// One mini-batch needs more rows than the slab has slots.
     #[error(
         "a mini-batch of {examples} examples needs {rows} distinct rows of table '{table}', but \
-         {memory} holds {slots} ({row_bytes} bytes a row with its metadata): raise {memory} to at \
-         least {needed} bytes (later ones may need more, at most {needed_most}) or lower \
-         data.mini_batch"
+         {memory} holds {slots} ({row_bytes} bytes a row with its metadata): raise {memory} to \
+         {needed_most} bytes, enough even if all its ids differ (they need at least {needed}), or \
+         lower data.mini_batch"
     )]
     MiniBatchTooLarge {
         /// Examples of the mini-batch.
@@ -101,7 +101,7 @@ pub enum Error {
     /// A file or directory of a checkpoint could not be read or written; the message names it.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
-    /// Invalid settings of the tiers; the message names one and the fix.
+    /// Invalid settings; the message names one and the fix.
     #[error("{0}")]
     Settings(String),
     /// A directory cannot be used; the message names it and the fix.

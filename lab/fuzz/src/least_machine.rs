@@ -116,9 +116,9 @@ impl Mend {
     pub(crate) fn follow(&mut self, why: &str) -> Result<()> {
         let after = |words: &str| number(why.split(words).nth(1)?);
         let before = |words: &str| number(why.split(words).next()?.rsplit(' ').next()?);
-        if let Some(needed) = after("raise tiers.dram to at least ") {
+        if let Some(needed) = after("(they need at least ") {
             self.least.needed = needed;
-            self.least.most = after("more, at most ").unwrap_or(needed).max(needed);
+            self.least.most = after("raise tiers.dram to ").unwrap_or(needed).max(needed);
             let wanted = self.wanted().max(needed);
             return raise(&mut self.dram_bytes, wanted, why);
         }
@@ -177,8 +177,8 @@ mod tests {
 
     const ASKS: &str = "a mini-batch of 64 examples needs 803 distinct rows of table 'embedding', \
                         but tiers.dram holds 227 (66 bytes a row with its metadata): raise \
-                        tiers.dram to at least 53616 bytes (later ones may need more, at most \
-                        109224) or lower data.mini_batch";
+                        tiers.dram to 109224 bytes, enough even if all its ids differ (they need \
+                        at least 53616), or lower data.mini_batch";
 
     fn mend(memory: Memory) -> Mend {
         Mend::new(&Machine { memory, index: Index::Barely, ..Machine::plain() }, Least::default())

@@ -64,7 +64,7 @@ pub(super) fn of_ranks(path: &Path, first: usize) -> Result<Vec<PathBuf>> {
 /// Rejects a directory, named by `setting`, that is a checkpoint or in one, or isn't a directory.
 pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
-        return Err(Error::Refused(format!(
+        return Err(Error::Settings(format!(
             "{setting} = {} is not a directory; choose another path",
             path.display()
         )));
@@ -78,7 +78,7 @@ pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     };
     match real.ancestors().find(is_checkpoint) {
         None => Ok(()),
-        Some(checkpoint) => Err(Error::Refused(format!(
+        Some(checkpoint) => Err(Error::Settings(format!(
             "{setting} = {}: {} is a checkpoint, which a run must not write into; choose another \
              directory",
             path.display(),
@@ -92,7 +92,7 @@ pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
 pub fn refuse_store(setting: &str, path: &Path) -> Result<()> {
     let real = real(path);
     let Some(store) = real.ancestors().find(|place| is_store(place)) else { return Ok(()) };
-    Err(Error::Refused(format!(
+    Err(Error::Settings(format!(
         "{setting} = {}: {} is a store of rows, which must contain nothing else; choose another \
          directory",
         path.display(),

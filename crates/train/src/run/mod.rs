@@ -58,7 +58,8 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    let report = report.map_err(|error| reading::name_columns(add_saves(error, saves), config))?;
+    let report =
+        report.map_err(|error| reading::hint_at_columns(add_saves(error, saves), config))?;
     report.cut_lists.iter().for_each(|column| (around.on_note)(&column.note()));
     Ok(report)
 }

@@ -108,17 +108,20 @@ pub(super) fn check_evaluation(
     }
 }
 
-/// Adds how to name columns to the error of a line that was parsed as Criteo's click logs because
-/// the settings name no columns.
-pub(super) fn name_columns(error: Error, config: &Config) -> Error {
+/// Adds the likely fix to the error of a first line: it was parsed as Criteo's click logs because
+/// the settings name no columns, or it names the columns against the settings.
+pub(super) fn hint_at_columns(error: Error, config: &Config) -> Error {
     let Some(first) = config.data.paths.first() else { return error };
-    if !matches!(config.layout(), Ok(None)) {
-        return error;
-    }
-    let hint = format!(
-        "; no columns are given, so lines are read as Criteo's click logs: `stepwell schema \
-         {first} --out run.toml` writes settings with the columns of the file"
-    );
+    let hint = match config.layout() {
+        Ok(None) => format!(
+            "; no columns are given, so lines are read as Criteo's click logs: `stepwell schema \
+             {first} --out run.toml` writes settings with the columns of the file"
+        ),
+        _ if config.data.header == Some(false) => {
+            "; if the line names the columns, leave out data.header = false".to_owned()
+        }
+        _ => return error,
+    };
     match error {
         // All earlier lines were malformed, too.
         Error::Data(DataError::Malformed { path, line, column, why, skip_max })
