@@ -101,6 +101,11 @@ impl Outlook {
         each_ahead(&mut &*self, keys, ask, |of, _, hash| of.learn_one(number, hash));
     }
 
+    /// Learns that mini-batch `number` uses `key` next, whose row is evicted.
+    pub(crate) fn learn_evicted(&self, number: u32, key: Key) {
+        self.learn_one(number, Scatter::KNOWN.of(key));
+    }
+
     fn learn_one(&self, number: u32, hash: u64) {
         let now = self.now();
         let line = &self.lines[self.line(hash)].0;

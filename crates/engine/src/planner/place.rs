@@ -83,6 +83,7 @@ impl Planner {
                     self.cache.prefetch_place(keys[at + AHEAD]);
                 }
                 if slots[at] == NO_SLOT {
+                    self.cache.will_place(fills);
                     slots[at] = self.fill(number, index, keys[at], *table, unit)?;
                     fills -= 1;
                 }
@@ -154,7 +155,7 @@ impl Planner {
         if let Some(victim) = placed.victim {
             unit.evictions += 1;
             if let (Some(outlook), Some(next)) = (&self.outlook, placed.next_use) {
-                outlook.learn(next, [victim.key].into_iter());
+                outlook.learn_evicted(next, victim.key);
             }
             if victim.dirty || self.is_above {
                 unit.victims.push(victim);

@@ -10,8 +10,13 @@
 //!                      └──────── pin ───────────────┴─────────┘
 //! ```
 //!
+//! While no row was evicted and no use is known, nothing depends on whether a row is in the policy:
+//! rows are attached when that begins, in the order in which they were placed, unless the policy
+//! needs the order of their uses ([`Policy::may_begin_late`]). So a table that fits pays only for
+//! its index and records.
+//!
 //! - **Invariants.**
-//! - I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
+//!   - I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
 //!   - I9: every slot can be pinned; the index has room for a key in each.
 //! - **Cost.** [`crate::metadata_bytes`]: 16 bytes of record per slot, 7.1 of index, and the
 //!   policy's.
@@ -23,6 +28,9 @@ use crate::index::{Index, Seek};
 use crate::policy::{Occurrence, Policy, PolicyKind};
 use crate::records::{DIRTY, EXISTS, Records};
 use crate::uses::{KnownUses, NEVER};
+
+/// Maximum number of victims that are chosen at once.
+const CHOSEN_MAX: usize = 32;
 
 /// A row that is evicted from its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +82,18 @@ pub struct Cache {
     /// The first slot that was never used.
     fresh: u32,
     pinned: usize,
+    /// Whether unpinned rows are in the policy or in `uses`.
+    attaches: bool,
+    /// Rows that the next calls of [`Cache::place`] evict, the first one last.
+    chosen: Vec<Chosen>,
+}
+
+/// A row that will be evicted: it is neither in the policy nor a known use.
+#[derive(Clone, Copy, Debug)]
+struct Chosen {
+    slot: SlotIndex,
+    /// The next batch that uses the row, if known.
+    next_use: Option<u32>,
 }
 
 impl Cache {
@@ -96,9 +116,11 @@ impl Cache {
             index: Index::new(slots, Scatter::drawn()),
             records: Records::new(slots),
             uses: KnownUses::new(ring),
+            attaches: !policy.may_begin_late(),
             policy,
             fresh: 0,
             pinned: 0,
+            chosen: Vec::with_capacity(CHOSEN_MAX),
         }
     }
 
@@ -175,7 +197,9 @@ impl Cache {
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex) {
         self.records.prefetch(slot);
-        self.policy.prefetch(slot);
+        if self.attaches {
+            self.policy.prefetch(slot);
+        }
     }
 
     /// Returns the key in a slot.
@@ -219,27 +243,44 @@ impl Cache {
         }
     }
 
+    /// Announces that `count` keys will be placed before any other call that changes a pin, so that
+    /// what evicting rows changes is prefetched for many of them at once.
+    pub fn will_place(&mut self, count: usize) {
+        let evicted = count.saturating_sub(self.slots() - self.rows()).min(CHOSEN_MAX);
+        if evicted == 0 || !self.chosen.is_empty() {
+            return;
+        }
+        while self.chosen.len() < evicted
+            && let Some(chosen) = self.choose_victim()
+        {
+            self.index.prefetch(self.records.key(chosen.slot));
+            self.chosen.push(chosen);
+        }
+        self.chosen.reverse();
+    }
+
     /// Puts `key`, which isn't in the cache, into a slot and pins it.
     ///
     /// # Errors
     /// If every slot is pinned, or the index has no room for this key.
     #[inline]
     pub fn place(&mut self, key: Key) -> Result<Placed, NoPlace> {
-        let (slot, victim) = self.free_slot().ok_or(NoPlace::Pinned)?;
-        let next_use = victim.and_then(|_| self.next_use(slot));
+        let placed = self.free_slot().ok_or(NoPlace::Pinned)?;
+        let slot = placed.slot;
         self.records.put(slot, key);
         self.records.pin(slot);
         self.pinned += 1;
         self.policy.admit(&mut self.records, slot);
         let crowded = |keys| NoPlace::Crowded { keys };
         self.index.insert(key, slot, |slot| self.records.key(slot)).map_err(crowded)?;
-        Ok(Placed { slot, victim, next_use })
+        Ok(placed)
     }
 
     /// Sets the next use of the key in `slot` to batch number `batch`, or to none. A batch too far
     /// behind the farthest one ever passed, beyond the horizon, counts as none.
     #[inline]
     pub fn expect(&mut self, slot: SlotIndex, batch: Option<u32>) {
+        self.attach_all();
         if let Some(batch) = batch {
             while let Some(passed) = self.uses.advance(&self.records, batch) {
                 self.records.set_next_use(passed, NEVER);
@@ -280,7 +321,7 @@ impl Cache {
             return self.touch(slot, occurrence);
         }
         self.pinned -= 1;
-        if self.records.next_use(slot) == NEVER {
+        if self.attaches && self.records.next_use(slot) == NEVER {
             return self.policy.touch_and_attach(&mut self.records, slot, occurrence);
         }
         self.touch(slot, occurrence);
@@ -325,22 +366,54 @@ impl Cache {
     }
 
     #[inline]
-    fn free_slot(&mut self) -> Option<(SlotIndex, Option<Victim>)> {
+    fn free_slot(&mut self) -> Option<Placed> {
         if (self.fresh as usize) < self.slots() {
             let slot = SlotIndex(self.fresh);
             self.fresh += 1;
-            return Some((slot, None));
+            return Some(Placed { slot, victim: None, next_use: None });
         }
-        let of_policy = self.policy.victim(&mut self.records);
-        let slot = of_policy.or_else(|| self.uses.victim(&self.records))?;
+        let Chosen { slot, next_use } = self.chosen.pop().or_else(|| self.choose_victim())?;
         assert!(!self.is_pinned(slot), "slot {} is evicted while pinned", slot.0);
         let victim = self.row(slot);
         self.index.remove(victim.key, |slot| self.records.key(slot));
-        Some((slot, Some(victim)))
+        Some(Placed { slot, victim: Some(victim), next_use })
+    }
+
+    /// Detaches the row that is worth least.
+    #[inline]
+    fn choose_victim(&mut self) -> Option<Chosen> {
+        self.attach_all();
+        let of_policy = self.policy.victim(&mut self.records);
+        let slot = of_policy.or_else(|| self.uses.victim(&self.records))?;
+        let next_use = self.next_use(slot);
+        // Notes of this use don't count any more.
+        self.records.set_next_use(slot, NEVER);
+        Some(Chosen { slot, next_use })
+    }
+
+    /// Attaches all unpinned rows, unless they are attached already.
+    #[inline]
+    fn attach_all(&mut self) {
+        if !self.attaches {
+            self.attach_all_now();
+        }
+    }
+
+    #[cold]
+    fn attach_all_now(&mut self) {
+        self.attaches = true;
+        for slot in (0..self.fresh).map(SlotIndex) {
+            if !self.is_pinned(slot) {
+                self.attach(slot);
+            }
+        }
     }
 
     #[inline]
     fn attach(&mut self, slot: SlotIndex) {
+        if !self.attaches {
+            return;
+        }
         let code = self.records.next_use(slot);
         if code != NEVER && self.uses.code(self.uses.batch(code)) == code {
             return self.uses.attach(&self.records, slot);
@@ -351,6 +424,9 @@ impl Cache {
 
     #[inline]
     fn detach(&mut self, slot: SlotIndex) {
+        if !self.attaches {
+            return;
+        }
         match self.records.next_use(slot) {
             NEVER => self.policy.detach(&mut self.records, slot),
             code => self.uses.detach(self.uses.batch(code)),

@@ -3,6 +3,7 @@ use std::collections::{HashMap, HashSet};
 use stepwell_base::random::Stream;
 
 use super::*;
+use crate::policy::S3Fifo;
 
 const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0 };
 
@@ -91,6 +92,92 @@ fn a_row_exists_from_its_first_update() {
     assert_eq!(cache.dirty().count(), 0);
     cache.unpin(read);
     assert_eq!(cache.existing().count(), 2);
+}
+
+/// Victims that are chosen together are those that are chosen one by one, even if their known uses
+/// were noted twice.
+#[test]
+fn victims_are_the_same_however_many_are_chosen_at_once() {
+    let victims = |announced: usize| {
+        let mut cache = Cache::new(100, 6);
+        let slots: Vec<SlotIndex> = (0..100).map(|key| placed(&mut cache, key).slot).collect();
+        for (number, slot) in (0..).zip(&slots) {
+            cache.trained(*slot, ONCE);
+            cache.expect(*slot, (number % 3 > 0).then_some(number % 5));
+            for _ in 0..number % 4 {
+                cache.unpin(*slot);
+                cache.pin(*slot);
+            }
+        }
+        slots[..70].iter().for_each(|slot| cache.unpin(*slot));
+        let mut victims = Vec::new();
+        for number in 0..70 {
+            if number % announced.max(1) == 0 {
+                cache.will_place(announced.min(70 - number));
+            }
+            let placed = placed(&mut cache, 1000 + number as u64);
+            victims.push((placed.victim.expect("all slots are taken").key, placed.next_use));
+        }
+        assert_eq!(cache.place(Key(7)), Err(NoPlace::Pinned));
+        victims
+    };
+    let one_by_one = victims(0);
+    assert!(one_by_one.iter().any(|(_, next)| next.is_some()));
+    for announced in [1, 2, 32, 70, 1000] {
+        assert_eq!(victims(announced), one_by_one, "{announced} at once");
+    }
+}
+
+/// S3-FIFO, attached from the start.
+#[derive(Debug)]
+struct Eager(S3Fifo);
+
+impl Policy for Eager {
+    fn admit(&mut self, records: &mut Records, slot: SlotIndex) {
+        self.0.admit(records, slot);
+    }
+
+    fn touch(&mut self, records: &mut Records, slot: SlotIndex, occurrence: Occurrence) {
+        self.0.touch(records, slot, occurrence);
+    }
+
+    fn attach(&mut self, records: &mut Records, slot: SlotIndex) {
+        self.0.attach(records, slot);
+    }
+
+    fn detach(&mut self, records: &mut Records, slot: SlotIndex) {
+        self.0.detach(records, slot);
+    }
+
+    fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
+        self.0.victim(records)
+    }
+}
+
+#[test]
+fn rows_that_are_attached_late_leave_in_the_same_order() {
+    const SLOTS: usize = 200;
+    let victims = |policy: Box<dyn Policy>| {
+        let mut cache = Cache::with(SLOTS, 3, policy);
+        let mut random = Stream::from_state(6);
+        for key in 0..SLOTS as u64 {
+            let slot = placed(&mut cache, key).slot;
+            cache.trained_and_unpinned(slot, ONCE);
+            if random.next_u64().is_multiple_of(2) {
+                let again = SlotIndex((random.next_u64() % (key + 1)) as u32);
+                cache.pin(again);
+                cache.trained_and_unpinned(again, ONCE);
+            }
+        }
+        let mut victim = |key| {
+            let Placed { slot, victim, .. } = placed(&mut cache, key);
+            cache.trained_and_unpinned(slot, ONCE);
+            victim.expect("all slots are taken").key.0
+        };
+        (1000..1000 + 3 * SLOTS as u64).map(&mut victim).collect::<Vec<_>>()
+    };
+    let late = victims(Box::new(S3Fifo::new(SLOTS)));
+    assert_eq!(late, victims(Box::new(Eager(S3Fifo::new(SLOTS)))));
 }
 
 /// Random plans compared to a plain map: no pinned row is lost, no key is in two slots, dirty rows

@@ -79,6 +79,12 @@ pub trait Policy: Send + std::fmt::Debug {
     /// Detaches the slot to evict first, whose key is still in its record.
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex>;
 
+    /// Whether slots may all be attached just before the first `victim`, in the order in which they
+    /// were admitted, instead of after each use. `touch` is called in any case.
+    fn may_begin_late(&self) -> bool {
+        false
+    }
+
     /// Prefetches what attaching or detaching `slot` changes.
     fn prefetch(&self, slot: SlotIndex) {
         if let Some(links) = self.links() {

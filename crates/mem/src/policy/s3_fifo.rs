@@ -47,6 +47,9 @@ const ROOM_PART: u64 = 4;
 /// Uses after the first that move a row from the small queue to the main one.
 const PROMOTED_FROM: u8 = 2;
 
+/// Slots of the ring between the prefetch of a record and its use.
+const AHEAD: usize = 8;
+
 /// State of a slot; zero is detached and never used.
 mod state {
     /// Uses since the first, or since the row was last spared.
@@ -87,9 +90,13 @@ impl Ring {
         room
     }
 
-    fn pop(&mut self) -> Option<SlotIndex> {
+    /// Removes the oldest slot, and prefetches the record of one that will soon be the oldest.
+    fn pop(&mut self, records: &Records) -> Option<SlotIndex> {
         if self.len == 0 {
             return None;
+        }
+        if let Some(ahead) = self.slots.get(self.oldest + AHEAD) {
+            records.prefetch(SlotIndex(*ahead));
         }
         let slot = SlotIndex(self.slots[self.oldest]);
         self.oldest = if self.oldest + 1 < self.slots.len() { self.oldest + 1 } else { 0 };
@@ -162,7 +169,7 @@ impl S3Fifo {
     fn next(&mut self, records: &mut Records) -> Option<SlotIndex> {
         let small_has_its_share = self.small.len >= self.small_slots_goal;
         if small_has_its_share || self.main.is_empty() {
-            let slot = self.small.pop()?;
+            let slot = self.small.pop(records)?;
             records.set_state(slot, records.state(slot) & !state::QUEUED);
             return Some(slot);
         }
@@ -224,6 +231,10 @@ impl Policy for S3Fifo {
         }
     }
 
+    fn may_begin_late(&self) -> bool {
+        true
+    }
+
     fn prefetch(&self, slot: SlotIndex) {
         self.main.prefetch(slot.at());
     }
@@ -280,14 +291,15 @@ mod tests {
 
     #[test]
     fn a_ring_gives_slots_in_the_order_in_which_they_came() {
-        let mut ring = Ring::new(3);
+        let (mut ring, records) = (Ring::new(3), Records::new(100));
         for round in 0..7 {
             (round..round + 3).for_each(|slot| assert!(ring.push(SlotIndex(slot))));
             assert!(!ring.push(SlotIndex(99)), "three have room");
-            (round..round + 3).for_each(|slot| assert_eq!(ring.pop(), Some(SlotIndex(slot))));
-            assert_eq!((ring.pop(), ring.len), (None, 0));
+            (round..round + 3)
+                .for_each(|slot| assert_eq!(ring.pop(&records), Some(SlotIndex(slot))));
+            assert_eq!((ring.pop(&records), ring.len), (None, 0));
             // One more, so that the next ones begin one place further.
-            assert!(ring.push(SlotIndex(5)) && ring.pop() == Some(SlotIndex(5)));
+            assert!(ring.push(SlotIndex(5)) && ring.pop(&records) == Some(SlotIndex(5)));
         }
     }
 
