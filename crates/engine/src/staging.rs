@@ -19,12 +19,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use stepwell_base::Key;
 
 /// Rows written to the store together, in the order in which they left their slots.
 #[derive(Debug, Default)]
 pub struct StagedRows {
-    number: u64,
+    /// Number of the buffer, the same each time it is used.
+    number: u32,
     /// Keys of the rows. // (rows)
     pub keys: Vec<Key>,
     /// Steps of last use, from which the store finds expired rows to drop. // (rows)
@@ -33,20 +35,20 @@ pub struct StagedRows {
     pub rows: Vec<f32>,
 }
 
-#[derive(Debug)]
+/// The newest version of a staged row.
+#[derive(Clone, Copy, Debug)]
 struct Staged {
-    buffer: Arc<StagedRows>,
+    /// Number of its buffer.
+    buffer: u32,
     row: u32,
 }
 
 #[derive(Debug, Default)]
 struct State {
     pool: Vec<StagedRows>,
-    /// Buffers that are not in the pool.
-    out: usize,
-    staged_buffers: usize,
+    /// By number, the buffers that were staged and have not landed.
+    staged: Vec<Option<Arc<StagedRows>>>,
     by_key: HashMap<Key, Staged>,
-    next_number: u64,
 }
 
 /// The pool of buffers, and the rows visible in them.
@@ -62,7 +64,13 @@ impl Staging {
     /// A pool of `buffers` buffers of `buffer_rows` rows of `row_lanes` f32.
     pub fn new(row_lanes: usize, buffer_rows: usize, buffers: usize) -> Self {
         assert!(buffer_rows > 0 && buffers > 0, "staging holds at least one row");
-        Self { row_lanes, buffer_rows, buffers, state: Mutex::default() }
+        let buffer = |number| StagedRows { number, ..StagedRows::default() };
+        let state = State {
+            pool: (0..buffers as u32).rev().map(buffer).collect(),
+            staged: vec![None; buffers],
+            by_key: HashMap::new(),
+        };
+        Self { row_lanes, buffer_rows, buffers, state: Mutex::new(state) }
     }
 
     /// Maximum bytes of a pool of this shape.
@@ -88,16 +96,7 @@ impl Staging {
 
     /// Returns an empty buffer; `None` while all are in use.
     pub fn take(&self) -> Option<StagedRows> {
-        let mut state = self.lock();
-        if state.out == self.buffers {
-            return None;
-        }
-        state.out += 1;
-        let number = state.next_number;
-        state.next_number += 1;
-        let mut buffer = state.pool.pop().unwrap_or_default();
-        drop(state);
-        buffer.number = number;
+        let mut buffer = self.lock().pool.pop()?;
         buffer.rows.reserve_exact(self.buffer_rows * self.row_lanes);
         Some(buffer)
     }
@@ -106,11 +105,10 @@ impl Staging {
     pub fn stage(&self, buffer: StagedRows) -> Arc<StagedRows> {
         let buffer = Arc::new(buffer);
         let mut state = self.lock();
-        state.staged_buffers += 1;
         for (row, key) in buffer.keys.iter().enumerate() {
-            let staged = Staged { buffer: Arc::clone(&buffer), row: row as u32 };
-            state.by_key.insert(*key, staged);
+            state.by_key.insert(*key, Staged { buffer: buffer.number, row: row as u32 });
         }
+        state.staged[buffer.number as usize] = Some(Arc::clone(&buffer));
         drop(state);
         buffer
     }
@@ -127,9 +125,11 @@ impl Staging {
             return;
         }
         for (place, key) in keys.enumerate() {
-            if let Some(staged) = state.by_key.get(key) {
-                let start = staged.row as usize * self.row_lanes;
-                serve(place, &staged.buffer.rows[start..start + self.row_lanes]);
+            if let Some(Staged { buffer, row }) = state.by_key.get(key)
+                && let Some(buffer) = &state.staged[*buffer as usize]
+            {
+                let start = *row as usize * self.row_lanes;
+                serve(place, &buffer.rows[start..start + self.row_lanes]);
             }
         }
     }
@@ -138,9 +138,10 @@ impl Staging {
     pub fn forget(&self, buffer: &StagedRows) {
         let mut state = self.lock();
         for key in &buffer.keys {
-            let here = state.by_key.get(key).is_some_and(|s| s.buffer.number == buffer.number);
-            if here {
-                state.by_key.remove(key);
+            if let Entry::Occupied(staged) = state.by_key.entry(*key)
+                && staged.get().buffer == buffer.number
+            {
+                staged.remove();
             }
         }
     }
@@ -149,19 +150,19 @@ impl Staging {
     pub fn landed(&self, buffer: Arc<StagedRows>) {
         self.forget(&buffer);
         let mut state = self.lock();
-        state.staged_buffers -= 1;
-        state.out -= 1;
-        if let Some(mut buffer) = Arc::into_inner(buffer) {
-            buffer.keys.clear();
-            buffer.used.clear();
-            buffer.rows.clear();
-            state.pool.push(buffer);
-        }
+        state.staged[buffer.number as usize] = None;
+        let number = buffer.number;
+        let mut buffer = Arc::into_inner(buffer).unwrap_or_default();
+        buffer.number = number;
+        buffer.keys.clear();
+        buffer.used.clear();
+        buffer.rows.clear();
+        state.pool.push(buffer);
     }
 
     /// Whether everything staged is in the store.
     pub fn is_idle(&self) -> bool {
-        self.lock().staged_buffers == 0
+        self.lock().staged.iter().all(Option::is_none)
     }
 }
 

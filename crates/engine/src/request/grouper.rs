@@ -1,7 +1,7 @@
 //! Groups the keys of a mini-batch into rows, once, when the mini-batch is made.
 
 use stepwell_base::Key;
-use stepwell_base::prefetch::prefetch;
+use stepwell_base::prefetch::prefetch_at;
 use stepwell_base::scatter::Scatter;
 
 use super::{Bags, Request};
@@ -16,8 +16,8 @@ struct Entry {
 
 /// Initial number of places of the table.
 const PLACES_MIN: usize = 1 << 10;
-/// Occurrences between the prefetch of a place and its use.
-const AHEAD: usize = 48;
+/// Occurrences whose places are prefetched at once, before the first of them is visited.
+const AT_ONCE: usize = 32;
 
 /// Groups occurrences by key; reuses its memory across mini-batches.
 ///
@@ -83,32 +83,52 @@ impl Grouper {
         if self.table.is_empty() {
             self.table = vec![Entry::default(); PLACES_MIN];
         }
-        request.occurrence_rows.reserve_exact(keys.len());
-        for (occurrence, key) in keys.iter().enumerate() {
-            if let Some(ahead) = keys.get(occurrence + AHEAD) {
-                let ahead = ahead.salted(salt);
-                prefetch(&self.table[place_of(&self.scatter, ahead, self.table.len())]);
-            }
-            let row = self.row_of(key.salted(salt), request);
-            request.occurrence_rows.push(row);
+        let Request { distinct, occurrence_rows, .. } = request;
+        occurrence_rows.reserve_exact(keys.len());
+        let mut blocks = keys.chunks(AT_ONCE);
+        let mut values = self.ask(blocks.next().unwrap_or_default(), salt);
+        for block in keys.chunks(AT_ONCE) {
+            let ahead = self.ask(blocks.next().unwrap_or_default(), salt);
+            let occurrences = block.iter().zip(values);
+            occurrence_rows.extend(
+                occurrences.map(|(key, value)| self.row_of(key.salted(salt), value, distinct)),
+            );
+            values = ahead;
         }
     }
 
-    /// The row of `key`; a new one for its first occurrence.
+    /// Prefetches the places of at most [`AT_ONCE`] keys and returns their scattered values.
     #[inline]
-    fn row_of(&mut self, key: Key, request: &mut Request) -> u32 {
-        let place = self.vacant_or(key);
-        let entry = &mut self.table[place];
-        if entry.turn == self.turn {
-            return entry.row;
+    fn ask(&self, keys: &[Key], salt: u64) -> [u64; AT_ONCE] {
+        let mut values = [0; AT_ONCE];
+        for (value, key) in values.iter_mut().zip(keys) {
+            *value = self.scatter.of(key.salted(salt));
+            prefetch_at(&self.table, first_place(*value, self.table.len()));
         }
-        let row = request.distinct.len() as u32;
-        *entry = Entry { key, turn: self.turn, row };
-        request.distinct.push(key);
-        if places_for(request.distinct.len()) > self.table.len() {
-            self.grow(&request.distinct);
+        values
+    }
+
+    /// The row of `key`, whose scattered value is given; a new one for its first occurrence.
+    #[inline]
+    fn row_of(&mut self, key: Key, value: u64, distinct: &mut Vec<Key>) -> u32 {
+        let last = self.table.len() - 1;
+        let mut place = first_place(value, self.table.len());
+        loop {
+            let entry = &mut self.table[place & last];
+            if entry.turn != self.turn {
+                let row = distinct.len() as u32;
+                *entry = Entry { key, turn: self.turn, row };
+                distinct.push(key);
+                if distinct.len() > keys_max(self.table.len()) {
+                    self.grow(distinct);
+                }
+                return row;
+            }
+            if entry.key == key {
+                return entry.row;
+            }
+            place += 1;
         }
-        row
     }
 
     /// Doubles the table and reinserts the keys of this mini-batch.
@@ -127,7 +147,7 @@ impl Grouper {
     /// The place of `key`, or the vacant place for it.
     #[inline]
     fn vacant_or(&self, key: Key) -> usize {
-        let mut place = place_of(&self.scatter, key, self.table.len());
+        let mut place = first_place(self.scatter.of(key), self.table.len());
         loop {
             let entry = &self.table[place];
             if entry.turn != self.turn || entry.key == key {
@@ -143,11 +163,17 @@ fn places_for(keys: usize) -> usize {
     (keys + keys / 2 + 1).next_power_of_two().max(PLACES_MIN)
 }
 
-/// Where the search for `key` starts in a table of `places` places, a power of two above one: at
-/// the high bits of its scattered value, which are the best mixed.
+/// Maximum number of distinct keys for which [`places_for`] gives `places` places.
 #[inline]
-fn place_of(scatter: &Scatter, key: Key, places: usize) -> usize {
-    (scatter.of(key) >> (places.leading_zeros() + 1)) as usize
+fn keys_max(places: usize) -> usize {
+    (2 * places - 1) / 3
+}
+
+/// Where the search for a key with this scattered value starts in a table of `places` places, a
+/// power of two above one: at its high bits, which are the best mixed.
+#[inline]
+fn first_place(value: u64, places: usize) -> usize {
+    (value >> (places.leading_zeros() + 1)) as usize
 }
 
 #[cfg(test)]
@@ -202,7 +228,7 @@ mod tests {
     fn places_walked(grouper: &Grouper, distinct: &[Key]) -> usize {
         let places = grouper.table.len();
         let walked = |key: &Key| {
-            let first = place_of(&grouper.scatter, *key, places);
+            let first = first_place(grouper.scatter.of(*key), places);
             grouper.vacant_or(*key).wrapping_sub(first) % places + 1
         };
         distinct.iter().map(walked).sum()
