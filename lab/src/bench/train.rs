@@ -111,6 +111,16 @@ fn show_run(page: &mut Page, run: &train::Run, unit: &str) {
         run.wall_over_largest,
         run.bound_by
     );
+    let costs = run.stage_cpu_us_per_example.iter();
+    let costs: Vec<String> =
+        costs.map(|cost| format!("{} {:.2}", cost.name, cost.cpu_us_per_example)).collect();
+    put!(
+        page,
+        "          processor us an example: {:.2} ({:.2} in memory): {}",
+        run.cpu_us_per_example,
+        run.in_memory_cpu_us_per_example,
+        costs.join(", ")
+    );
     let ratios = [
         run.rate_over_plain,
         run.reads_over_plain,

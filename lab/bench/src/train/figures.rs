@@ -76,6 +76,11 @@ pub struct Run {
     pub disk_seconds_over_plain: Option<f64>,
     /// Processor microseconds of all threads per example.
     pub cpu_us_per_example: f64,
+    /// The same for the run with every row in memory; 0 if that wasn't measured.
+    pub in_memory_cpu_us_per_example: f64,
+    /// Processor microseconds per example of each stage over the whole run, warm-up included, and
+    /// of all other threads (training on several threads, compaction) after it.
+    pub stage_cpu_us_per_example: Vec<StageCost>,
     /// Wall time divided by the maximum of processor seconds per core, seconds of the raw disk, and
     /// processor seconds of the longest single-threaded stage.
     pub wall_over_largest: f64,
@@ -83,6 +88,15 @@ pub struct Run {
     pub bound_by: String,
     /// Times of the stages over the whole run.
     pub stages: Vec<StageReport>,
+}
+
+/// Processor time of a stage.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StageCost {
+    /// Name of the stage, or `others`.
+    pub name: String,
+    /// Processor microseconds per example.
+    pub cpu_us_per_example: f64,
 }
 
 /// Totals of the part of a run that counts.
@@ -113,6 +127,25 @@ impl Counted {
         over(self.examples, self.seconds)
     }
 
+    /// Processor microseconds per example.
+    pub(super) fn cpu_us(&self) -> f64 {
+        over(self.cpu * 1e6, self.examples)
+    }
+
+    /// Processor microseconds per example by stage; `others` is what the stages leave of the part
+    /// that counts.
+    fn stage_costs(&self) -> Vec<StageCost> {
+        let each = |stage: &StageReport| StageCost {
+            name: stage.name.clone(),
+            cpu_us_per_example: over(stage.cpu_seconds * 1e6, self.report.examples as f64),
+        };
+        let mut costs: Vec<StageCost> = self.report.stages.iter().map(each).collect();
+        let of_stages: f64 = costs.iter().map(|cost| cost.cpu_us_per_example).sum();
+        let rest = (self.cpu_us() - of_stages).max(0.0);
+        costs.push(StageCost { name: "others".to_owned(), cpu_us_per_example: rest });
+        costs
+    }
+
     /// Seconds that the raw disk needs for the reads.
     fn disk_seconds(&self, raw: &Raw, page_bytes: u64) -> f64 {
         raw.seconds(self.reads, self.pages * page_bytes as f64)
@@ -134,8 +167,9 @@ impl Run {
         self.raw_read_bytes_per_second = raw.bytes_per_second;
         let disk = counted.disk_seconds(raw, page_bytes);
         self.disk_seconds_per_example = each(disk);
-        self.cpu_us_per_example = each(counted.cpu * 1e6);
+        self.cpu_us_per_example = counted.cpu_us();
         self.stages.clone_from(&counted.report.stages);
+        self.stage_cpu_us_per_example = counted.stage_costs();
         self.bound(counted, disk);
     }
 
@@ -156,8 +190,14 @@ impl Run {
         }
     }
 
+    /// Compares with the run with every row in memory, if that was measured.
+    pub(super) fn over_memory(&mut self, in_memory: Option<&Counted>) {
+        self.in_memory_cpu_us_per_example = in_memory.map_or(0.0, Counted::cpu_us);
+        self.over_memory_rate(in_memory.map_or(0.0, Counted::rate));
+    }
+
     /// Compares with the rate with every row in memory; 0 if that wasn't measured.
-    pub(super) fn over_memory(&mut self, in_memory: f64) {
+    fn over_memory_rate(&mut self, in_memory: f64) {
         let disk = over(1.0, self.disk_seconds_per_example);
         self.in_memory_examples_per_second = in_memory;
         self.over_in_memory = over(self.examples_per_second, in_memory);
@@ -193,7 +233,7 @@ mod tests {
                 disk_seconds_per_example,
                 ..Run::new("lr", StoreAge::Aged, 10.0, 100)
             };
-            run.over_memory(in_memory);
+            run.over_memory_rate(in_memory);
             (run.limit_examples_per_second, run.over_limit)
         };
         assert_eq!(run(0.01, 200.0), (100.0, 0.5));

@@ -33,7 +33,7 @@ use stepwell_settings::{Config, TierConfig};
 use stepwell_train::{RowsAtStart, Surroundings, slab_bytes};
 
 use self::figures::Counted;
-pub use self::figures::{Figures, Run};
+pub use self::figures::{Figures, Run, StageCost};
 pub use self::options::Options;
 use self::options::config;
 use self::raw::Raw;
@@ -94,17 +94,17 @@ impl Bench<'_> {
         self.make_stores(&config, say, figures)?;
         keep(figures);
         let in_memory = if self.options.only_out_of_core {
-            0.0
+            None
         } else {
             say(&format!("{}: every row in memory", config.model.kind.name()));
             config.tiers.dram = Some(dram_for(&config, self.ids.count())?);
             let rows = self.rows_of(self.options.stores[0]);
-            train(self.options, &config, self.place, &rows, true)?.rate()
+            Some(train(self.options, &config, self.place, &rows, true)?)
         };
         for store in &self.options.stores {
             for share in &self.options.shares {
                 let mut run = self.out_of_core(&mut config, *store, *share, say)?;
-                run.over_memory(in_memory);
+                run.over_memory(in_memory.as_ref());
                 figures.runs.push(run);
                 keep(figures);
             }
