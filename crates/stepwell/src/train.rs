@@ -220,7 +220,7 @@ pub(crate) fn lead(
         limits.put_beside(&mut report.profile, &mut report.layers, config.model.precision);
     }
     report.before = before.map(|before| before.eval);
-    say_report(args, &config, &report)?;
+    say_report(args, &report)?;
     match report.interrupted {
         true => Err(signals.interrupted(ended_early(args, &config, &report)).into()),
         false => Ok(()),
@@ -228,7 +228,7 @@ pub(crate) fn lead(
 }
 
 /// Prints the report of a run, and writes it if a file was named.
-fn say_report(args: &TrainArgs, config: &Config, report: &Report) -> Result<(), Failure> {
+fn say_report(args: &TrainArgs, report: &Report) -> Result<(), Failure> {
     tell!("{}", figures_text::report(report).text().trim_end());
     outputs::write(args.report.as_deref(), report)?;
     if args.json {
