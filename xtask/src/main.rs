@@ -94,8 +94,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
             ("units", programs::units),
         ]),
         "long" => Some(vec![
-            ("long", run::long),
-            ("mpi", programs::mpi_long),
+            ("long", programs::long),
             ("sanitize", sanitize::kernels),
             ("fuzz", run::fuzz_long),
             ("twin", run::twin_long),

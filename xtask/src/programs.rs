@@ -7,8 +7,8 @@
 //!   as a separate process. The output of a process is shown once it has ended. Documentation tests
 //!   follow, run by cargo.
 //! - **Failure.** All programs run, and those that failed are listed at the end: one run shows
-//!   everything to fix. A program that hangs is killed at its limit ([`LIMITS`]) and run once more;
-//!   what its threads waited for is printed last ([`hung`]).
+//!   everything to fix. A program that hangs is killed at its limit ([`Length::limits`]) and may
+//!   run once more; what its threads waited for is printed last ([`hung`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,11 +25,33 @@ use crate::outcome::Outcome;
 use crate::tally::Tally;
 use crate::{hung, mpi, skipped};
 
-/// Several times the durations of the longest test and the longest program on a busy machine.
-const LIMITS: Limits =
-    Limits { test: Duration::from_secs(5 * 60), program: Duration::from_secs(15 * 60) };
-/// Number of times to run a program that hangs.
-const TRIES: u32 = 2;
+/// How long the programs of a suite run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    /// Minutes, in a debug build.
+    Short,
+    /// Up to an hour, optimized and with the sizes of `STEPWELL_LONG`.
+    Long,
+}
+
+impl Length {
+    /// Several times the durations of the longest test and the longest program on a busy machine.
+    fn limits(self) -> Limits {
+        let [test, program] = match self {
+            Self::Short => [5, 15],
+            Self::Long => [180, 180],
+        };
+        Limits { test: Duration::from_secs(test * 60), program: Duration::from_secs(program * 60) }
+    }
+
+    /// Number of times to run a program that hangs.
+    fn tries(self) -> u32 {
+        match self {
+            Self::Short => 2,
+            Self::Long => 1,
+        }
+    }
+}
 
 /// Name of a crate's program of integration tests.
 const INTEGRATION: &str = "it";
@@ -108,38 +130,46 @@ pub(crate) fn test(root: &Path) -> Outcome {
     mpi::skip_if_missing(root)?;
     let mut programs = build(root, &[])?;
     programs.retain(|program| program.is_among(&mpi::LONG).is_none());
+    all([run_suite(root, programs, Length::Short), documentation(root)])
+}
+
+/// All tests at their large sizes, optimized, including the longer ones over MPI. Each module is a
+/// process here, too: some measure the memory of theirs.
+pub(crate) fn long(root: &Path) -> Outcome {
+    mpi::skip_if_missing(root)?;
+    run_suite(root, build(root, &["--profile", "long"])?, Length::Long)
+}
+
+/// Runs most programs side by side, and then those that measure time.
+fn run_suite(root: &Path, programs: Vec<Program>, length: Length) -> Outcome {
     let is_alone = |program: &Program| {
-        [&ALONE[..], &mpi::QUICK].iter().any(|list| program.is_among(list).is_some())
+        let lists = [&ALONE[..], &mpi::QUICK, &mpi::LONG];
+        lists.iter().any(|list| program.is_among(list).is_some())
     };
-    let (alone, mut side_by_side): (Vec<_>, Vec<_>) = programs.drain(..).partition(is_alone);
+    let (alone, mut side_by_side): (Vec<_>, Vec<_>) = programs.into_iter().partition(is_alone);
     side_by_side.sort_by_key(|program| program.is_among(&LONGEST).unwrap_or(LONGEST.len()));
-    let outcomes =
-        [run_all(root, &side_by_side, at_once()), run_all(root, &alone, 1), documentation(root)];
+    let side_by_side = run_all(root, &side_by_side, at_once(), length);
+    all([side_by_side, run_all(root, &alone, 1, length)])
+}
+
+/// The failures of all `outcomes`.
+fn all<const N: usize>(outcomes: [Outcome; N]) -> Outcome {
     let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
 /// Tests over MPI, which `test` also runs.
 pub(crate) fn mpi(root: &Path) -> Outcome {
-    over_mpi(root, &mpi::QUICK)
-}
-
-/// Longer tests over MPI.
-pub(crate) fn mpi_long(root: &Path) -> Outcome {
-    over_mpi(root, &mpi::LONG)
-}
-
-/// Runs these programs over MPI sequentially.
-fn over_mpi(root: &Path, wanted: &[(&str, &str)]) -> Outcome {
     if let Some(lacks) = mpi::missing() {
         return skipped::skip_required(root, "mpi", &lacks);
     }
     let mut found = build(root, &["--test", "mpi"])?;
-    found.retain(|program| program.is_among(wanted).is_some());
-    if found.len() < wanted.len() {
-        return Err(format!("of the tests over MPI {} of {} are built", found.len(), wanted.len()));
+    found.retain(|program| program.is_among(&mpi::QUICK).is_some());
+    if found.len() < mpi::QUICK.len() {
+        let (built, wanted) = (found.len(), mpi::QUICK.len());
+        return Err(format!("of the tests over MPI {built} of {wanted} are built"));
     }
-    run_all(root, &found, 1)
+    run_all(root, &found, 1, Length::Short)
 }
 
 /// Runs the examples in documentation.
@@ -147,7 +177,8 @@ fn documentation(root: &Path) -> Outcome {
     let mut command = cargo_command();
     command.current_dir(root).args(["test", "--workspace", "--doc", "--quiet"]);
     command.args(mpi::features()).env(skipped::VARIABLE, skipped::file(root));
-    let limits = Limits { test: LIMITS.program, ..LIMITS };
+    let limits = Length::Short.limits();
+    let limits = Limits { test: limits.program, ..limits };
     let ended = limit::run(&mut command, limits).map_err(|error| error.to_string())?;
     let succeeded = matches!(ended.how, How::Exited(status) if status.success());
     Tally::of(&ended.said, succeeded).add();
@@ -165,7 +196,7 @@ fn documentation(root: &Path) -> Outcome {
 /// Builds and runs the unit tests of all crates: those in their sources.
 pub(crate) fn units(root: &Path) -> Outcome {
     let programs = build(root, &["--lib", "--bins"])?;
-    run_all(root, &programs, at_once())
+    run_all(root, &programs, at_once(), Length::Short)
 }
 
 /// Number of programs that run at a time: half as many again as there are cores, because many wait
@@ -193,13 +224,13 @@ pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, Strin
 }
 
 /// Runs `programs`, `at_once` at a time.
-pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outcome {
+fn run_all(root: &Path, programs: &[Program], at_once: usize, length: Length) -> Outcome {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     let work = || {
         while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let begin = Instant::now();
-            let (said, ended) = run_one(root, program);
+            let (said, ended) = run_one(root, program, length);
             Tally::of(&said, ended.is_ok()).add();
             let time_s = begin.elapsed().as_secs_f64();
             let mut failures = failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -220,17 +251,21 @@ pub(crate) fn run_all(root: &Path, programs: &[Program], at_once: usize) -> Outc
 }
 
 /// Runs a program; returns its output and how it ended.
-fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
+fn run_one(root: &Path, program: &Program, length: Length) -> (String, Outcome) {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.env("RUST_TEST_THREADS", "1").env(skipped::VARIABLE, skipped::file(root));
     if !program.tests.is_empty() {
         command.arg("--exact").args(&program.tests);
     }
+    if matches!(length, Length::Long) {
+        command.arg("--nocapture").env("STEPWELL_LONG", "1");
+    }
+    let (limits, tries) = (length.limits(), length.tries());
     let Program { package, name, .. } = program;
     let mut said = String::new();
-    for _ in 0..TRIES {
-        let ended = match limit::run(&mut command, LIMITS) {
+    for _ in 0..tries {
+        let ended = match limit::run(&mut command, limits) {
             Ok(ended) => ended,
             Err(error) => return (said, Err(error.to_string())),
         };
@@ -241,8 +276,8 @@ fn run_one(root: &Path, program: &Program) -> (String, Outcome) {
             How::Killed(why) => hung::add(root, &format!("{package}: {name}"), &why),
         }
     }
-    let (test, program) = (LIMITS.test.as_secs(), LIMITS.program.as_secs());
-    let why = format!("hung {TRIES} times: a test over {test} s, or all over {program} s");
+    let (test, program) = (limits.test.as_secs(), limits.program.as_secs());
+    let why = format!("hung {tries} times: a test over {test} s, or all over {program} s");
     (said, Err(why))
 }
 
@@ -295,11 +330,12 @@ mod tests {
         };
         let root = Path::new("/no/such/root");
         let good = || program("good", "/bin/true");
-        assert_eq!(run_all(root, &[good(), good()], 2), Ok(()));
+        assert_eq!(run_all(root, &[good(), good()], 2, Length::Short), Ok(()));
         let bad = program("bad", "/bin/false");
-        let why = run_all(root, &[good(), bad, good()], 1).unwrap_err();
+        let why = run_all(root, &[good(), bad, good()], 1, Length::Short).unwrap_err();
         assert_eq!(why, "p: bad: exit status: 1");
-        let none = run_all(root, &[program("none", "/no/such/program")], 1).unwrap_err();
+        let none =
+            run_all(root, &[program("none", "/no/such/program")], 1, Length::Long).unwrap_err();
         assert!(none.starts_with("p: none: "), "{none}");
     }
 }

@@ -1,11 +1,10 @@
 //! Steps that start a tool, and the headline and time of every step.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use crate::command::{cargo, cargo_command, finish, line, output};
+use crate::command::{cargo, finish, output};
 use crate::outcome::Outcome;
 use crate::tally::Tally;
 use crate::{hung, mpi, skipped};
@@ -62,27 +61,6 @@ pub(crate) fn clippy(root: &Path) -> Outcome {
 
 pub(crate) fn doc(root: &Path) -> Outcome {
     cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
-}
-
-/// All tests, optimized; `STEPWELL_LONG` selects their large sizes.
-pub(crate) fn long(root: &Path) -> Outcome {
-    let mut command = cargo_command();
-    command.current_dir(root).args(["test", "--profile", "long", "--workspace", "--no-fail-fast"]);
-    command.args(["--", "--nocapture"]).env("STEPWELL_LONG", "1");
-    command.env(skipped::VARIABLE, skipped::file(root)).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("{}: {error}", line(&command)))?;
-    let mut results = String::new();
-    for text in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
-        let text = text.map_err(|error| format!("{}: {error}", line(&command)))?;
-        println!("{text}");
-        if text.starts_with("test result: ") {
-            results += &text;
-            results.push('\n');
-        }
-    }
-    let status = child.wait().map_err(|error| format!("{}: {error}", line(&command)))?;
-    Tally::of(&results, status.success()).add();
-    if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", line(&command))) }
 }
 
 /// The quick part of the twin, with the program that `test` built.
