@@ -73,7 +73,8 @@ const LONGEST: [(&str, &str); 14] = [
     ("stepwell", "absurd"),
 ];
 /// Programs that measure time, and run alone at the end.
-const ALONE: [(&str, &str); 2] = [("sim", "clock"), ("study", "geeps")];
+const ALONE: [(&str, &str); 4] =
+    [("lab", "study"), ("sim", "clock"), ("ssd", "scale"), ("study", "geeps")];
 
 /// A test program, or a module of one.
 #[derive(Debug, PartialEq, Eq)]
@@ -133,11 +134,26 @@ pub(crate) fn test(root: &Path) -> Outcome {
     all([run_suite(root, programs, Length::Short), documentation(root)])
 }
 
-/// All tests at their large sizes, optimized, including the longer ones over MPI. Each module is a
-/// process here, too: some measure the memory of theirs.
+/// All tests but those in documentation, optimized and at their large sizes, including the longer
+/// ones over MPI. Each module is a process, because some measure their process's memory.
 pub(crate) fn long(root: &Path) -> Outcome {
     mpi::skip_if_missing(root)?;
-    run_suite(root, build(root, &["--profile", "long"])?, Length::Long)
+    let programs = build(root, &["--profile", "long"])?;
+    let launched = [&mpi::QUICK[..], &mpi::LONG].concat();
+    if mpi::missing().is_none() {
+        check_built(&programs, &launched)?;
+    }
+    run_suite(root, programs, Length::Long)
+}
+
+/// Fails unless all `wanted` programs are among `programs`.
+fn check_built(programs: &[Program], wanted: &[(&str, &str)]) -> Outcome {
+    let is_built =
+        |of: &(&str, &str)| programs.iter().any(|built| built.is_among(&[*of]).is_some());
+    match wanted.iter().find(|of| !is_built(of)) {
+        None => Ok(()),
+        Some((package, name)) => Err(format!("{package}: {name}: no such program of tests")),
+    }
 }
 
 /// Runs most programs side by side, and then those that measure time.
@@ -165,10 +181,7 @@ pub(crate) fn mpi(root: &Path) -> Outcome {
     }
     let mut found = build(root, &["--test", "mpi"])?;
     found.retain(|program| program.is_among(&mpi::QUICK).is_some());
-    if found.len() < mpi::QUICK.len() {
-        let (built, wanted) = (found.len(), mpi::QUICK.len());
-        return Err(format!("of the tests over MPI {built} of {wanted} are built"));
-    }
+    check_built(&found, &mpi::QUICK)?;
     run_all(root, &found, 1, Length::Short)
 }
 
@@ -277,7 +290,7 @@ fn run_one(root: &Path, program: &Program, length: Length) -> (String, Outcome) 
         }
     }
     let (test, program) = (limits.test.as_secs(), limits.program.as_secs());
-    let why = format!("hung {tries} times: a test over {test} s, or all over {program} s");
+    let why = format!("hung each time, of {tries}: a test over {test} s, or all over {program} s");
     (said, Err(why))
 }
 

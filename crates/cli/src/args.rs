@@ -64,7 +64,7 @@ fn wrong(answer: &clap::Error) -> Failure {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let is_said = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more");
     let lines = text.lines().take_while(is_said).map(str::trim).filter(|line| !line.is_empty());
-    // A flag or command that doesn't exist is a typing error, not a value.
+    // Leave out the tip to pass an unknown flag as a value: most are mistyped.
     let lines = lines.filter(|line| !line.contains("as a value, use '"));
     let line = lines.fold(String::new(), |line, next| match line.chars().last() {
         None => next.to_owned(),

@@ -38,7 +38,7 @@ fn count_in(names: &[&str]) -> Option<usize> {
 }
 
 /// Prints a failure that all processes have, in rank 0 alone; returns it marked as printed.
-pub(crate) fn report_once(failure: &Failure) -> Failure {
+pub fn report_once(failure: &Failure) -> Failure {
     if speaks() {
         failure.say();
     }

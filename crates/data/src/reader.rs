@@ -222,18 +222,13 @@ impl Skips {
             return Ok(());
         }
         let index = left as usize;
-        let (column, mut why) = match chunk.reasons.get(index) {
+        let (column, why) = match chunk.reasons.get(index) {
             Some(reason) => (reason.column, reason.why.clone()),
             None => (0, "the line is not an example".to_owned()),
         };
-        let line = chunk.line_number(chunk.malformed[index]);
-        // If the first line is malformed, the columns are usually wrong.
-        if self.skip_max == 0 && line > 1 && !why.contains("skip") {
-            why += "; data.skip_max = N skips up to N such lines";
-        }
         Err(DataError::Malformed {
             path: files.get(chunk.file as usize).cloned().unwrap_or_default(),
-            line,
+            line: chunk.line_number(chunk.malformed[index]),
             column,
             why,
             skip_max: self.skip_max,

@@ -49,8 +49,8 @@ pub enum Error {
     #[error(
         "a mini-batch of {examples} examples needs {rows} distinct rows of table '{table}', but \
          {memory} holds {slots} ({row_bytes} bytes a row with its metadata): raise {memory} to \
-         {needed_most} bytes, enough even if all its ids differ (they need at least {needed}), or \
-         lower data.mini_batch"
+         {needed_most} bytes, enough for as many ids that all differ (this one needs at least \
+         {needed}; longer lists need more), or lower data.mini_batch"
     )]
     MiniBatchTooLarge {
         /// Examples of the mini-batch.
@@ -67,7 +67,7 @@ pub enum Error {
         memory: String,
         /// Bytes that would hold this mini-batch.
         needed: u64,
-        /// Bytes that would hold any mini-batch of this size, even with distinct ids only.
+        /// Bytes that would hold any mini-batch with as many ids, even if all differ.
         needed_most: u64,
     },
     /// A table that must stay in memory whole has more rows than slots.
@@ -104,7 +104,7 @@ pub enum Error {
     /// Invalid settings; the message names one and the fix.
     #[error("{0}")]
     Settings(String),
-    /// A directory cannot be used; the message names it and the fix.
+    /// A directory is in use, or has what another run left; the message names it and the fix.
     #[error("{0}")]
     Refused(String),
     /// A directory or file cannot be made or read.

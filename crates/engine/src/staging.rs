@@ -125,12 +125,11 @@ impl Staging {
             return;
         }
         for (place, key) in keys.enumerate() {
-            if let Some(Staged { buffer, row }) = state.by_key.get(key)
-                && let Some(buffer) = &state.staged[*buffer as usize]
-            {
-                let start = *row as usize * self.row_lanes;
-                serve(place, &buffer.rows[start..start + self.row_lanes]);
-            }
+            let Some(Staged { buffer, row }) = state.by_key.get(key) else { continue };
+            let buffer = state.staged[*buffer as usize].as_deref();
+            assert!(buffer.is_some(), "a staged row is in a buffer that has not landed");
+            let start = *row as usize * self.row_lanes;
+            serve(place, &buffer.map_or(&[][..], |of| &of.rows)[start..start + self.row_lanes]);
         }
     }
 

@@ -108,6 +108,7 @@ impl Beside {
         wanted.look(keys, &mut |at| {
             let row = page::row(bytes, layout, at as u32);
             // A key put again after a deletion may be on the page twice: the last one counts.
+            // Without an early exit, the comparison is vectorized.
             let is_last = || !keys[at + 1..].iter().fold(false, |any, key| any | (*key == row.key));
             let takes = found.keys.len() < ROWS_MAX && row.used >= expire_before;
             if takes && !own(row.key) && is_last() {

@@ -116,7 +116,7 @@ impl Mend {
     pub(crate) fn follow(&mut self, why: &str) -> Result<()> {
         let after = |words: &str| number(why.split(words).nth(1)?);
         let before = |words: &str| number(why.split(words).next()?.rsplit(' ').next()?);
-        if let Some(needed) = after("(they need at least ") {
+        if let Some(needed) = after("(this one needs at least ") {
             self.least.needed = needed;
             self.least.most = after("raise tiers.dram to ").unwrap_or(needed).max(needed);
             let wanted = self.wanted().max(needed);
@@ -177,8 +177,9 @@ mod tests {
 
     const ASKS: &str = "a mini-batch of 64 examples needs 803 distinct rows of table 'embedding', \
                         but tiers.dram holds 227 (66 bytes a row with its metadata): raise \
-                        tiers.dram to 109224 bytes, enough even if all its ids differ (they need \
-                        at least 53616), or lower data.mini_batch";
+                        tiers.dram to 109224 bytes, enough for as many ids that all differ (this \
+                        one needs at least 53616; longer lists need more), or lower \
+                        data.mini_batch";
 
     fn mend(memory: Memory) -> Mend {
         Mend::new(&Machine { memory, index: Index::Barely, ..Machine::plain() }, Least::default())

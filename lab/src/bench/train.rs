@@ -116,7 +116,7 @@ fn show_run(page: &mut Page, run: &train::Run, unit: &str) {
         costs.map(|cost| format!("{} {:.2}", cost.name, cost.cpu_us_per_example)).collect();
     put!(
         page,
-        "          processor us an example: {:.2} ({:.2} in memory): {}",
+        "          processor us an example: {:.2} ({:.2} in memory); with the warm-up: {}",
         run.cpu_us_per_example,
         run.in_memory_cpu_us_per_example,
         costs.join(", ")

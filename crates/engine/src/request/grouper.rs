@@ -108,7 +108,7 @@ impl Grouper {
         values
     }
 
-    /// The row of `key`, whose scattered value is given; a new one for its first occurrence.
+    /// The row of `key`, which scatters to `value`; a new row for its first occurrence.
     #[inline]
     fn row_of(&mut self, key: Key, value: u64, distinct: &mut Vec<Key>) -> u32 {
         let last = self.table.len() - 1;

@@ -3,20 +3,21 @@
 //! State of a slot and its transitions (the group's planner makes all calls, one after another):
 //!
 //! ```text
-//!            place                unpin, no use known                 victim
+//!            place                unpin, no use known              chosen, place
 //!  fresh ───────────► pinned ───────────────────────► in the policy ─────────► (another key)
 //!                      ▲   │  unpin, use known                ▲  │
 //!                      │   └──────────────────► known use ◄───┼──┘ expect
 //!                      └──────── pin ───────────────┴─────────┘
 //! ```
 //!
-//! While no row was evicted and no use is known, nothing depends on whether a row is in the policy:
-//! rows are attached when that begins, in the order in which they were placed, unless the policy
-//! needs the order of their uses ([`Policy::may_begin_late`]). So a table that fits pays only for
-//! its index and records.
+//! Until a row is evicted or a next use is known, it doesn't matter which rows are in the policy.
+//! So rows are attached only then, in the order in which they were placed, unless the policy needs
+//! the order of their uses ([`Policy::may_begin_late`]). A table that fits pays only for its index
+//! and records.
 //!
 //! - **Invariants.**
-//!   - I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
+//!   - I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned. A chosen
+//!     slot is neither, and isn't pinned before its row is evicted ([`Cache::will_place`]).
 //!   - I9: every slot can be pinned; the index has room for a key in each.
 //! - **Cost.** [`crate::metadata_bytes`]: 16 bytes of record per slot, 7.1 of index, and the
 //!   policy's.
@@ -243,8 +244,9 @@ impl Cache {
         }
     }
 
-    /// Announces that `count` keys will be placed before any other call that changes a pin, so that
-    /// what evicting rows changes is prefetched for many of them at once.
+    /// Announces that the next `count` calls that change a pin are [`Cache::place`]. Chooses up to
+    /// [`CHOSEN_MAX`] victims at once and prefetches what evicting them changes. They may differ
+    /// from those chosen one by one: a policy sees them all before the first key is admitted.
     pub fn will_place(&mut self, count: usize) {
         let evicted = count.saturating_sub(self.slots() - self.rows()).min(CHOSEN_MAX);
         if evicted == 0 || !self.chosen.is_empty() {
@@ -386,7 +388,7 @@ impl Cache {
         let of_policy = self.policy.victim(&mut self.records);
         let slot = of_policy.or_else(|| self.uses.victim(&self.records))?;
         let next_use = self.next_use(slot);
-        // Notes of this use don't count any more.
+        // The list of this use may have another note of the row, which must not count.
         self.records.set_next_use(slot, NEVER);
         Some(Chosen { slot, next_use })
     }

@@ -12,6 +12,10 @@
 //! - a detached row is evicted because its known use is farthest: the policy sees only `admit` of
 //!   another key.
 //!
+//! A policy that may begin late ([`Policy::may_begin_late`]) sees no `attach` or `detach` before
+//! the first known use or victim. Several victims may be chosen before the `admit` of the first
+//! one's slot.
+//!
 //! - **Memory.** Six bits of state and three spare bytes in each slot's record ([`Records`]) are
 //!   free, and in memory that planning reads anyway. [`PolicyKind::bytes_for`] has what a policy
 //!   needs beyond them, mainly lists.
@@ -79,8 +83,8 @@ pub trait Policy: Send + std::fmt::Debug {
     /// Detaches the slot to evict first, whose key is still in its record.
     fn victim(&mut self, records: &mut Records) -> Option<SlotIndex>;
 
-    /// Whether slots may all be attached just before the first `victim`, in the order in which they
-    /// were admitted, instead of after each use. `touch` is called in any case.
+    /// Whether slots may all be attached before the first known use or `victim`, in the order in
+    /// which they were admitted, instead of after each use. `touch` is called in any case.
     fn may_begin_late(&self) -> bool {
         false
     }

@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueHint};
-use stepwell_cli::args;
 use stepwell_cli::log::Verbosity;
+use stepwell_cli::{args, launcher};
 
 pub(crate) use self::checkpoints::{
     DiffArgs, EvalArgs, ExportArgs, Format, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
@@ -170,7 +170,8 @@ pub(crate) fn command(of_parts: &[String]) -> Command {
 pub(crate) fn parse() -> Result<Cli, Failure> {
     let args: Vec<OsString> = std::env::args_os().collect();
     if args.windows(2).any(|pair| pair[0] == "--resume" && pair[1] == "auto") {
-        return Err(Failure::Usage("--resume auto: write --resume=auto".to_owned()));
+        let wrong = Failure::Usage("--resume auto: write --resume=auto".to_owned());
+        return Err(launcher::report_once(&wrong));
     }
     let of_parts = keys_of_parts(args.into_iter());
     let (matches, mut cli) = args::parse::<Cli>(command(&of_parts))?;

@@ -62,7 +62,7 @@ impl Case<'_> {
                 return dram;
             }
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
-            let needed = error.split("at least ").nth(1).and_then(|rest| rest.split(' ').next());
+            let needed = error.split("at least ").nth(1).and_then(|rest| rest.split(';').next());
             bytes = needed.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{error}"));
         }
     }

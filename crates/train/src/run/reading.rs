@@ -108,20 +108,9 @@ pub(super) fn check_evaluation(
     }
 }
 
-/// Adds the likely fix to the error of a first line: it was parsed as Criteo's click logs because
-/// the settings name no columns, or it names the columns against the settings.
+/// Adds the likely fix to the error of a malformed first line.
 pub(super) fn hint_at_columns(error: Error, config: &Config) -> Error {
-    let Some(first) = config.data.paths.first() else { return error };
-    let hint = match config.layout() {
-        Ok(None) => format!(
-            "; no columns are given, so lines are read as Criteo's click logs: `stepwell schema \
-             {first} --out run.toml` writes settings with the columns of the file"
-        ),
-        _ if config.data.header == Some(false) => {
-            "; if the line names the columns, leave out data.header = false".to_owned()
-        }
-        _ => return error,
-    };
+    let Some(hint) = hint(config) else { return error };
     match error {
         // All earlier lines were malformed, too.
         Error::Data(DataError::Malformed { path, line, column, why, skip_max })
@@ -132,6 +121,22 @@ pub(super) fn hint_at_columns(error: Error, config: &Config) -> Error {
         }
         Error::DataOfRanks(why) if why.contains(": line 1, ") => Error::DataOfRanks(why + &hint),
         other => other,
+    }
+}
+
+/// The likely fix if the first line is malformed: it was parsed as Criteo's click logs because the
+/// settings name no columns, or it is a header although `data.header` is false.
+fn hint(config: &Config) -> Option<String> {
+    let first = config.data.paths.first()?;
+    match config.layout() {
+        Ok(None) => Some(format!(
+            "; no columns are given, so lines are read as Criteo's click logs: `stepwell schema \
+             {first} --out run.toml` writes settings with the columns of the file"
+        )),
+        _ if config.data.header == Some(false) => {
+            Some("; if the line names the columns, leave out data.header = false".to_owned())
+        }
+        _ => None,
     }
 }
 

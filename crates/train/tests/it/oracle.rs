@@ -171,7 +171,7 @@ fn a_mini_batch_that_does_not_fit_ends_the_run_with_the_arithmetic() {
     let needed: u64 = error
         .split("at least ")
         .nth(1)
-        .and_then(|rest| rest.split(' ').next())
+        .and_then(|rest| rest.split(';').next())
         .and_then(|number| number.parse().ok())
         .unwrap();
     config.tiers.dram = Some(ByteCount(needed * 3 / 2));

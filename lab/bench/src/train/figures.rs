@@ -132,8 +132,8 @@ impl Counted {
         over(self.cpu * 1e6, self.examples)
     }
 
-    /// Processor microseconds per example by stage; `others` is what the stages leave of the part
-    /// that counts.
+    /// Processor microseconds per example by stage. `others` is the processor time after the
+    /// warm-up that no stage accounts for.
     fn stage_costs(&self) -> Vec<StageCost> {
         let each = |stage: &StageReport| StageCost {
             name: stage.name.clone(),
@@ -141,8 +141,11 @@ impl Counted {
         };
         let mut costs: Vec<StageCost> = self.report.stages.iter().map(each).collect();
         let of_stages: f64 = costs.iter().map(|cost| cost.cpu_us_per_example).sum();
-        let rest = (self.cpu_us() - of_stages).max(0.0);
-        costs.push(StageCost { name: "others".to_owned(), cpu_us_per_example: rest });
+        let others = self.cpu_us() - of_stages;
+        // A warm-up that costs more than the rest leaves none.
+        if others > 0.0 {
+            costs.push(StageCost { name: "others".to_owned(), cpu_us_per_example: others });
+        }
         costs
     }
 
