@@ -30,7 +30,7 @@ use crate::policy::{Occurrence, Policy, PolicyKind};
 use crate::records::{DIRTY, EXISTS, Records};
 use crate::uses::{KnownUses, NEVER};
 
-/// Maximum number of victims that are chosen at once.
+/// Maximum number of victims chosen at once, which the docs of [`Cache::will_place`] repeat.
 const CHOSEN_MAX: usize = 32;
 
 /// A row that is evicted from its slot.
@@ -245,8 +245,8 @@ impl Cache {
     }
 
     /// Announces that the next `count` calls that change a pin are [`Cache::place`]. Chooses up to
-    /// [`CHOSEN_MAX`] victims at once and prefetches what evicting them changes. They may differ
-    /// from those chosen one by one: a policy sees them all before the first key is admitted.
+    /// 32 victims at once and prefetches what evicting them changes. They may differ from those
+    /// chosen one by one: a policy chooses them all before the first key is admitted.
     pub fn will_place(&mut self, count: usize) {
         let evicted = count.saturating_sub(self.slots() - self.rows()).min(CHOSEN_MAX);
         if evicted == 0 || !self.chosen.is_empty() {
