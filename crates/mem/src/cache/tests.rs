@@ -94,8 +94,8 @@ fn a_row_exists_from_its_first_update() {
     assert_eq!(cache.existing().count(), 2);
 }
 
-/// Of keys that are new to the policy, victims chosen together are those chosen one by one, even if
-/// their known uses were noted twice.
+/// Choosing victims together picks the same rows as choosing them one by one, as long as the policy
+/// remembers none of the placed keys. Rows whose known use was noted twice are picked once.
 #[test]
 fn victims_are_the_same_however_many_are_chosen_at_once() {
     let victims = |announced: usize| {

@@ -78,8 +78,8 @@ pub struct Run {
     pub cpu_us_per_example: f64,
     /// The same for the run with every row in memory; 0 if that wasn't measured.
     pub in_memory_cpu_us_per_example: f64,
-    /// Processor microseconds per example of each stage over the whole run, warm-up included, and
-    /// of all other threads (training on several threads, compaction) after it.
+    /// Processor microseconds per example, by stage, over the whole run including the warm-up. An
+    /// entry `others` covers threads that aren't stages, such as those that compute or compact.
     pub stage_cpu_us_per_example: Vec<StageCost>,
     /// Wall time divided by the maximum of processor seconds per core, seconds of the raw disk, and
     /// processor seconds of the longest single-threaded stage.
