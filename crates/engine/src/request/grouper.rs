@@ -111,24 +111,18 @@ impl Grouper {
     /// The row of `key`, which scatters to `value`; a new row for its first occurrence.
     #[inline]
     fn row_of(&mut self, key: Key, value: u64, distinct: &mut Vec<Key>) -> u32 {
-        let last = self.table.len() - 1;
-        let mut place = first_place(value, self.table.len());
-        loop {
-            let entry = &mut self.table[place & last];
-            if entry.turn != self.turn {
-                let row = distinct.len() as u32;
-                *entry = Entry { key, turn: self.turn, row };
-                distinct.push(key);
-                if distinct.len() > keys_max(self.table.len()) {
-                    self.grow(distinct);
-                }
-                return row;
-            }
-            if entry.key == key {
-                return entry.row;
-            }
-            place += 1;
+        let place = self.vacant_or(key, value);
+        let entry = &mut self.table[place];
+        if entry.turn == self.turn {
+            return entry.row;
         }
+        let row = distinct.len() as u32;
+        *entry = Entry { key, turn: self.turn, row };
+        distinct.push(key);
+        if distinct.len() > keys_max(self.table.len()) {
+            self.grow(distinct);
+        }
+        row
     }
 
     /// Doubles the table and reinserts the keys of this mini-batch.
@@ -139,15 +133,15 @@ impl Grouper {
         self.table = Vec::new();
         self.table = vec![Entry::default(); places];
         for (row, key) in distinct.iter().enumerate() {
-            let place = self.vacant_or(*key);
+            let place = self.vacant_or(*key, self.scatter.of(*key));
             self.table[place] = Entry { key: *key, turn: self.turn, row: row as u32 };
         }
     }
 
-    /// The place of `key`, or the vacant place for it.
+    /// The place of `key`, which scatters to `value`, or the vacant place for it.
     #[inline]
-    fn vacant_or(&self, key: Key) -> usize {
-        let mut place = first_place(self.scatter.of(key), self.table.len());
+    fn vacant_or(&self, key: Key, value: u64) -> usize {
+        let mut place = first_place(value, self.table.len());
         loop {
             let entry = &self.table[place];
             if entry.turn != self.turn || entry.key == key {
@@ -228,8 +222,9 @@ mod tests {
     fn places_walked(grouper: &Grouper, distinct: &[Key]) -> usize {
         let places = grouper.table.len();
         let walked = |key: &Key| {
-            let first = first_place(grouper.scatter.of(*key), places);
-            grouper.vacant_or(*key).wrapping_sub(first) % places + 1
+            let value = grouper.scatter.of(*key);
+            let first = first_place(value, places);
+            grouper.vacant_or(*key, value).wrapping_sub(first) % places + 1
         };
         distinct.iter().map(walked).sum()
     }
