@@ -91,6 +91,8 @@ pub struct Stats {
     pub write_amplification: f64,
     /// Merges of segments.
     pub compactions: u64,
+    /// Processor seconds of merges in the background.
+    pub compaction_cpu_seconds: f64,
     /// Segments merged into others.
     pub segments_merged: u64,
     /// Merges that failed: a segment could not be read, the disk refused, or the index had no room.
@@ -178,6 +180,7 @@ pub(crate) struct Counters {
     pub(crate) rows_expired: AtomicU64,
     pub(crate) rows_moved: AtomicU64,
     pub(crate) compactions: AtomicU64,
+    pub(crate) compaction_cpu_us: AtomicU64,
     pub(crate) segments_merged: AtomicU64,
     pub(crate) merges_failed: AtomicU64,
     pub(crate) commits: AtomicU64,
@@ -220,6 +223,7 @@ impl Counters {
             rows_expired: zero(),
             rows_moved: zero(),
             compactions: zero(),
+            compaction_cpu_us: zero(),
             segments_merged: zero(),
             merges_failed: zero(),
             commits: zero(),
@@ -291,6 +295,7 @@ impl Counters {
             rows_moved: get(&self.rows_moved),
             write_amplification: ratio(bytes_written, get(&self.rows_put) * stride),
             compactions: get(&self.compactions),
+            compaction_cpu_seconds: get(&self.compaction_cpu_us) as f64 / 1e6,
             segments_merged: get(&self.segments_merged),
             merges_failed: get(&self.merges_failed),
             commits: get(&self.commits),

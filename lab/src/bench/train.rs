@@ -121,6 +121,14 @@ fn show_run(page: &mut Page, run: &train::Run, unit: &str) {
         run.in_memory_cpu_us_per_example,
         costs.join(", ")
     );
+    put!(
+        page,
+        "          with the warm-up, an example: {:.2} rows put, {:.2} rows moved, {:.0} bytes \
+         written",
+        run.rows_put_per_example,
+        run.rows_moved_per_example,
+        run.bytes_written_per_example
+    );
     let ratios = [
         run.rate_over_plain,
         run.reads_over_plain,

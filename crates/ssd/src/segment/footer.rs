@@ -9,7 +9,7 @@
 //! at once.
 
 use stepwell_base::{Key, hash};
-use stepwell_disk::BLOCK_BYTES;
+use stepwell_disk::{BLOCK_BYTES, Buffer};
 
 use super::READ_BYTES;
 use super::draft::{Run, first_of_shards};
@@ -110,12 +110,11 @@ impl SegmentFile {
         let mut lists = self.lists(tail, counters)?;
         let blocks = blocks_of(&lists.key_shards, &counts);
         let keys = self.key_blocks(tail, &lists, &|block| blocks[block], counters)?;
-        let rows = rows_of(&keys, &lists.key_shards);
-        let rows: Vec<(u32, Key)> = rows
-            .zip(&lists.key_shards)
-            .filter(|(_, shard)| counts.contains(**shard))
-            .map(|(row, _)| row)
-            .collect();
+        let is_counted = |shard: &u8| counts.contains(*shard);
+        let count = lists.key_shards.iter().filter(|shard| is_counted(shard)).count();
+        let mut rows = Vec::with_capacity(count);
+        let all = rows_of(&keys, &lists.key_shards).zip(&lists.key_shards);
+        rows.extend(all.filter(|(_, shard)| is_counted(shard)).map(|(row, _)| row));
         lists.deletions.retain(|deletion| counts.contains_key(deletion.key));
         let provenance = self.provenance(tail, &Footer::default());
         Ok(Counting { rows, deletions: lists.deletions, provenance })
@@ -135,10 +134,11 @@ impl SegmentFile {
     /// Reads any number of bytes, in several reads if needed.
     fn read_long(&self, start: u64, bytes: usize, counters: &Counters) -> Result<Vec<u8>> {
         let mut whole = Vec::with_capacity(bytes);
+        let mut buffer = Buffer::new(bytes.min(READ_BYTES as usize));
         while whole.len() < bytes {
             let count = (bytes - whole.len()).min(READ_BYTES as usize);
-            let part = self.read(start + whole.len() as u64, count, counters)?;
-            whole.extend_from_slice(&part[..count]);
+            let part = self.read_into(start + whole.len() as u64, count, &mut buffer, counters)?;
+            whole.extend_from_slice(part);
         }
         Ok(whole)
     }
@@ -180,6 +180,8 @@ impl SegmentFile {
     ) -> Result<Vec<u8>> {
         let start = self.layout.footer_offset(tail.counts.rows);
         let mut keys = vec![0; tail.counts.rows as usize * KEY_BYTES as usize];
+        let is_read = lists.keys.is_none();
+        let mut buffer = Buffer::new(if is_read { keys.len().min(READ_BYTES as usize) } else { 0 });
         let mut blocks = (0..lists.sums.len()).filter(|block| wanted(*block)).peekable();
         while let Some(first) = blocks.next() {
             let mut end = first + 1;
@@ -194,8 +196,9 @@ impl SegmentFile {
             match &lists.keys {
                 Some(keys) => run.copy_from_slice(&keys[at..until]),
                 None => {
-                    let read = self.read(start + at as u64, run.len(), counters)?;
-                    run.copy_from_slice(&read[..run.len()]);
+                    let read =
+                        self.read_into(start + at as u64, run.len(), &mut buffer, counters)?;
+                    run.copy_from_slice(read);
                 }
             }
             let sums = run.chunks(BLOCK_BYTES).map(hash::checksum);

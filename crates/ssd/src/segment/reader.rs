@@ -89,9 +89,22 @@ impl SegmentFile {
     /// Reads `bytes` bytes from `offset`, which need not be aligned.
     pub(super) fn read(&self, offset: u64, bytes: usize, counters: &Counters) -> Result<Buffer> {
         let mut buffer = Buffer::new(bytes);
-        self.file.read_at(offset, &mut buffer)?;
-        counters.read(self.directory, buffer.len());
+        self.read_into(offset, bytes, &mut buffer, counters)?;
         Ok(buffer)
+    }
+
+    /// Reads `bytes` bytes into the front of a buffer that is large enough.
+    pub(super) fn read_into<'a>(
+        &self,
+        offset: u64,
+        bytes: usize,
+        buffer: &'a mut Buffer,
+        counters: &Counters,
+    ) -> Result<&'a [u8]> {
+        let blocks = bytes.next_multiple_of(BLOCK_BYTES);
+        self.file.read_at(offset, &mut buffer[..blocks])?;
+        counters.read(self.directory, blocks);
+        Ok(&buffer[..bytes])
     }
 
     /// Checks header, length and tail against each other and the manifest.

@@ -5,6 +5,7 @@
 //!   don't.
 
 use serde::Serialize;
+use stepwell_ssd::Stats;
 use stepwell_train::{Report, StageReport};
 
 use super::options::Options;
@@ -74,12 +75,20 @@ pub struct Run {
     pub pages_over_plain: Option<f64>,
     /// `disk_seconds_per_example` relative to the plain run.
     pub disk_seconds_over_plain: Option<f64>,
+    /// Rows put into the store per example. This and the next two cover the whole run, including
+    /// the warm-up.
+    pub rows_put_per_example: f64,
+    /// Rows that compaction moved per example.
+    pub rows_moved_per_example: f64,
+    /// Bytes written per example: rows put, rows moved, footers, manifests.
+    pub bytes_written_per_example: f64,
     /// Processor microseconds of all threads per example.
     pub cpu_us_per_example: f64,
     /// The same for the run with every row in memory; 0 if that wasn't measured.
     pub in_memory_cpu_us_per_example: f64,
-    /// Processor microseconds per example, by stage, over the whole run including the warm-up. An
-    /// entry `others` covers threads that aren't stages, such as those that compute or compact.
+    /// Processor microseconds per example, by stage and for compaction, over the whole run
+    /// including the warm-up. An entry `others` covers all other threads, such as those that
+    /// compute.
     pub stage_cpu_us_per_example: Vec<StageCost>,
     /// Wall time divided by the maximum of processor seconds per core, seconds of the raw disk, and
     /// processor seconds of the longest single-threaded stage.
@@ -93,7 +102,7 @@ pub struct Run {
 /// Processor time of a stage.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StageCost {
-    /// Name of the stage, or `others`.
+    /// Name of the stage, `compact` or `others`.
     pub name: String,
     /// Processor microseconds per example.
     pub cpu_us_per_example: f64,
@@ -132,19 +141,32 @@ impl Counted {
         over(self.cpu * 1e6, self.examples)
     }
 
+    /// A total over the whole run, per example.
+    fn of_whole_run(&self, total: f64) -> f64 {
+        over(total, self.report.examples as f64)
+    }
+
+    /// A total over the stores and the whole run, per example.
+    fn of_stores(&self, total: impl Fn(&Stats) -> f64) -> f64 {
+        self.of_whole_run(self.report.tiers.disk.stores.iter().map(total).sum())
+    }
+
     /// Processor microseconds per example by stage. `others` is the processor time after the
-    /// warm-up that no stage accounts for.
+    /// warm-up that neither a stage nor compaction accounts for.
     fn stage_costs(&self) -> Vec<StageCost> {
-        let each = |stage: &StageReport| StageCost {
-            name: stage.name.clone(),
-            cpu_us_per_example: over(stage.cpu_seconds * 1e6, self.report.examples as f64),
+        let cost = |name: &str, cpu_us_per_example| StageCost {
+            name: name.to_owned(),
+            cpu_us_per_example,
         };
+        let each =
+            |stage: &StageReport| cost(&stage.name, self.of_whole_run(stage.cpu_seconds * 1e6));
         let mut costs: Vec<StageCost> = self.report.stages.iter().map(each).collect();
-        let of_stages: f64 = costs.iter().map(|cost| cost.cpu_us_per_example).sum();
-        let others = self.cpu_us() - of_stages;
+        costs.push(cost("compact", self.of_stores(|store| store.compaction_cpu_seconds * 1e6)));
+        let known: f64 = costs.iter().map(|cost| cost.cpu_us_per_example).sum();
+        let others = self.cpu_us() - known;
         // A warm-up that costs more than the rest leaves none.
         if others > 0.0 {
-            costs.push(StageCost { name: "others".to_owned(), cpu_us_per_example: others });
+            costs.push(cost("others", others));
         }
         costs
     }
@@ -170,6 +192,9 @@ impl Run {
         self.raw_read_bytes_per_second = raw.bytes_per_second;
         let disk = counted.disk_seconds(raw, page_bytes);
         self.disk_seconds_per_example = each(disk);
+        self.rows_put_per_example = counted.of_stores(|store| store.rows_put as f64);
+        self.rows_moved_per_example = counted.of_stores(|store| store.rows_moved as f64);
+        self.bytes_written_per_example = counted.of_stores(|store| store.bytes_written as f64);
         self.cpu_us_per_example = counted.cpu_us();
         self.stages.clone_from(&counted.report.stages);
         self.stage_cpu_us_per_example = counted.stage_costs();

@@ -60,19 +60,26 @@ impl Core {
 
     /// Calls `visit` for each row, in order.
     pub(super) fn visit(&self, live: &Live, visit: &mut VisitRow<'_>) -> Result<()> {
+        let pages = self.pages_at_once().min(self.layout.pages(live.count));
+        let mut buffer = Buffer::new(pages as usize * self.layout.page_bytes);
         let mut next = 0;
         while next < live.rows.len() {
             let rows = self.on_adjacent_pages(live, next);
             next = rows.end;
-            self.visit_rows(live, rows, visit)?;
+            self.visit_rows(live, rows, &mut buffer, visit)?;
         }
         Ok(())
+    }
+
+    /// The most pages of one read.
+    fn pages_at_once(&self) -> u32 {
+        (READ_BYTES / self.layout.page_bytes as u64).max(1) as u32
     }
 
     /// Rows from `start` on whose pages are adjacent.
     fn on_adjacent_pages(&self, live: &Live, start: usize) -> Range<usize> {
         let first = live.rows[start].0;
-        let pages_max = (READ_BYTES / self.layout.page_bytes as u64).max(1) as u32;
+        let pages_max = self.pages_at_once();
         let mut last = first;
         let mut end = start + 1;
         for (page, _) in &live.rows[start + 1..] {
@@ -85,14 +92,21 @@ impl Core {
         start..end
     }
 
-    fn visit_rows(&self, live: &Live, rows: Range<usize>, visit: &mut VisitRow<'_>) -> Result<()> {
+    /// Reads the pages of `rows`, which are adjacent, into `buffer` and visits the rows.
+    fn visit_rows(
+        &self,
+        live: &Live,
+        rows: Range<usize>,
+        buffer: &mut Buffer,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<()> {
         let rows = &live.rows[rows];
         let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else {
             return Ok(());
         };
         let (layout, file) = (&self.layout, &live.file);
-        let mut buffer = Buffer::new((*last - *first + 1) as usize * layout.page_bytes);
-        file.file.read_at(layout.page_offset(*first), &mut buffer)?;
+        let buffer = &mut buffer[..(*last - *first + 1) as usize * layout.page_bytes];
+        file.file.read_at(layout.page_offset(*first), buffer)?;
         self.counters.read(file.directory, buffer.len());
         for on_page in rows.chunk_by(|a, b| a.0 == b.0) {
             let number = on_page[0].0;

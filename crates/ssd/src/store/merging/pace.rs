@@ -10,7 +10,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stepwell_base::clock::{Clock, SystemClock};
+
 use crate::executor::Compacts;
+use crate::stats::add;
 use crate::store::core::Core;
 
 /// Part of the time that merges run while space is above the setting.
@@ -38,9 +41,14 @@ impl Compacts for Core {
         }
         let over = self.pressure(&self.state()).is_over();
         let pace = if over { Pace::Share } else { Pace::Idle };
+        let clock = SystemClock::new();
+        let begin = clock.thread_seconds();
+        let merged = self.merge_once(pace);
+        let cpu_us = (clock.thread_seconds() - begin) * 1e6;
+        add(&self.counters.compaction_cpu_us, cpu_us as u64);
         // Writers get a disk's errors, and look-ups those of unreadable pages; later merges skip
         // their segments.
-        matches!(self.merge_once(pace), Ok(1..))
+        matches!(merged, Ok(1..))
     }
 
     fn is_waited_for(&self) -> bool {
