@@ -11,6 +11,8 @@
 
 use std::ops::Range;
 
+use stepwell_base::owner::RankOf;
+
 /// Examples divided into blocks as evenly as possible: a mini-batch's, or one rank's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
@@ -42,12 +44,12 @@ impl Blocks {
         Self { servers, ..self }
     }
 
-    /// The blocks of rank `rank` of `ranks`. Of n ranks that have blocks, rank r has the blocks
-    /// from r · count / n, rounded down, up to the first block of the next rank.
+    /// The blocks of a rank. Of n ranks that have blocks, rank r has the blocks from r · count / n,
+    /// rounded down, up to the first block of the next rank.
     ///
     /// # Panics
     /// If these are one rank's blocks already.
-    pub fn of_rank(self, rank: usize, ranks: usize) -> Self {
+    pub fn of_rank(self, RankOf { rank, ranks }: RankOf) -> Self {
         assert!(self.count() == self.all, "blocks of all ranks are shared out");
         match rank.checked_sub(self.servers) {
             Some(place) => self.part(place, ranks - self.servers),
@@ -136,7 +138,7 @@ impl Blocks {
 
     /// Maximum number of subtrees of any rank's blocks.
     pub fn subtrees_max(count: usize, ranks: usize) -> usize {
-        let of_rank = |rank| Self::new(0, count).of_rank(rank, ranks).subtrees().count();
+        let of_rank = |rank| Self::new(0, count).of_rank(RankOf { rank, ranks }).subtrees().count();
         (0..ranks).map(of_rank).max().unwrap_or(0)
     }
 }
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn some_blocks_lie_where_they_did() {
-        let own = Blocks::new(77, 8).of_rank(1, 2);
+        let own = Blocks::new(77, 8).of_rank(RankOf { rank: 1, ranks: 2 });
         let some = own.some(1..3);
         assert_eq!((some.first(), some.count(), some.examples_of_all()), (5, 2, 77));
         let start = own.place().start;
@@ -173,7 +175,7 @@ mod tests {
             for ranks in 1..=count {
                 let mut covered = Vec::new();
                 for rank in 0..ranks {
-                    let own = whole.of_rank(rank, ranks);
+                    let own = whole.of_rank(RankOf { rank, ranks });
                     assert_eq!(own.place().start, covered.len());
                     let blocks = (0..own.count()).map(|block| own.range(block));
                     for (number, range) in blocks.enumerate() {
@@ -181,7 +183,7 @@ mod tests {
                         covered.extend(range.map(|example| own.place().start + example));
                     }
                     for shorter in 0..=examples {
-                        let of = Blocks::new(shorter, count).of_rank(rank, ranks);
+                        let of = Blocks::new(shorter, count).of_rank(RankOf { rank, ranks });
                         assert!(of.place().len() <= own.examples_max());
                     }
                     let subtrees: Vec<usize> = own.subtrees().flatten().collect();
@@ -196,11 +198,12 @@ mod tests {
     #[test]
     fn servers_have_none_and_the_others_have_all() {
         let whole = Blocks::new(77, 8).beside_servers(1);
-        let server = whole.of_rank(0, 4);
+        let server = whole.of_rank(RankOf { rank: 0, ranks: 4 });
         assert_eq!((server.count(), server.place(), server.examples_max()), (0, 0..0, 0));
         assert_eq!(server.subtrees().count(), 0);
         for rank in 1..4 {
-            let (own, alone) = (whole.of_rank(rank, 4), Blocks::new(77, 8).of_rank(rank - 1, 3));
+            let own = whole.of_rank(RankOf { rank, ranks: 4 });
+            let alone = Blocks::new(77, 8).of_rank(RankOf { rank: rank - 1, ranks: 3 });
             assert_eq!((own.first(), own.place()), (alone.first(), alone.place()));
             assert_eq!(own.of_all(), whole);
         }
@@ -208,7 +211,9 @@ mod tests {
 
     #[test]
     fn subtrees_are_those_of_the_text() {
-        let of = |rank| Blocks::new(0, 8).of_rank(rank, 3).subtrees().collect::<Vec<_>>();
+        let of = |rank| {
+            Blocks::new(0, 8).of_rank(RankOf { rank, ranks: 3 }).subtrees().collect::<Vec<_>>()
+        };
         assert_eq!((of(0).len(), &of(0)[0]), (1, &(0..2)));
         assert!(of(1) == [0..2, 2..3] && of(2) == [0..1, 1..3]);
         assert_eq!(Blocks::new(0, 6).subtrees().collect::<Vec<_>>(), [0..4, 4..6]);

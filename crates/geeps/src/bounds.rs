@@ -5,6 +5,7 @@
 
 use stepwell_base::TableId;
 use stepwell_base::budget::Budget;
+use stepwell_base::owner::RankOf;
 
 use crate::Result;
 use crate::keeper::CREDIT;
@@ -12,11 +13,11 @@ use crate::layout::Layout;
 use crate::settings::Settings;
 
 impl Settings {
-    /// Every bound of rank `rank` of `ranks`, by name.
+    /// Every bound of a rank, by name.
     ///
     /// # Errors
     /// If settings are invalid.
-    pub fn bounds(&self, rank: usize, ranks: usize) -> Result<Budget> {
+    pub fn bounds(&self, RankOf { rank, ranks }: RankOf) -> Result<Budget> {
         self.check()?;
         let (mut all, mut touched, mut part) = (0, 0, 0);
         for (number, table) in self.tables.iter().enumerate() {
@@ -48,6 +49,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use stepwell_base::Key;
+    use stepwell_base::owner::RankOf;
 
     use crate::{Applies, Initial, LocalSettings, Settings, TableSettings};
 
@@ -70,13 +72,13 @@ mod tests {
             ..Settings::default()
         };
         let bytes = |rank, ranks| {
-            let budget = settings.bounds(rank, ranks).unwrap();
+            let budget = settings.bounds(RankOf { rank, ranks }).unwrap();
             budget.bounds().iter().map(|bound| bound.bytes).collect::<Vec<_>>()
         };
         let alone = [4096, 32_000, 4 * 33_000, 80, 32_000, 3 * 36_000, 2 * 64_000];
         assert_eq!(bytes(0, 1), alone);
         let shards: u64 = (0..4).map(|rank| bytes(rank, 4)[4]).sum();
         assert_eq!(shards, 32_000, "each row has one owner");
-        assert!(settings.bounds(0, 257).is_err());
+        assert!(settings.bounds(RankOf { rank: 0, ranks: 257 }).is_err());
     }
 }

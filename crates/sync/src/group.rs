@@ -4,6 +4,8 @@
 //!   the fastest task is larger than the mean time v of a step, ranks are split at v, repeatedly
 //!   within each part.
 
+use stepwell_base::owner::RankOf;
+
 /// Groups of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Groups {
@@ -42,8 +44,8 @@ impl Groups {
         if groups.len() < 2 { Self::One } else { Self::Several(groups) }
     }
 
-    /// The members of the group of `rank`, of `ranks` ranks.
-    pub fn members(&self, rank: usize, ranks: usize) -> Vec<usize> {
+    /// The members of a rank's group.
+    pub fn members(&self, RankOf { rank, ranks }: RankOf) -> Vec<usize> {
         match self {
             Self::One => (0..ranks).collect(),
             Self::Several(groups) => {
@@ -104,7 +106,7 @@ mod tests {
         let mixed = [time(50.0, 60.0), time(150.0, 160.0), time(50.0, 60.0), time(150.0, 155.0)];
         let parted = Groups::by_times(&mixed);
         assert_eq!(parted, Groups::Several(vec![vec![0, 2], vec![1, 3]]));
-        assert_eq!((parted.members(2, 4), parted.count()), (vec![0, 2], 2));
+        assert_eq!((parted.members(RankOf { rank: 2, ranks: 4 }), parted.count()), (vec![0, 2], 2));
         // And again within the fast ones.
         let three = [time(1.0, 1.0), time(10.0, 10.0), time(100.0, 100.0), time(101.0, 101.0)];
         let groups = vec![vec![0], vec![1], vec![2, 3]];

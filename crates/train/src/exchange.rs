@@ -2,6 +2,7 @@
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
+use stepwell_base::owner::RankOf;
 use stepwell_engine::{Blocks, Borrowed, EmbeddingBags, Grouper, Guests, Lender, TableSpec};
 use stepwell_settings::ExchangeKind;
 
@@ -44,7 +45,7 @@ pub(crate) fn blocks_of_all(plan: &RunPlan<'_>) -> Blocks {
 fn own_examples(plan: &RunPlan<'_>) -> usize {
     let (ranks, all) = (plan.ranks.count, plan.batching.mini_batch);
     let blocks = blocks_of_all(plan);
-    let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
+    let of_rank = |rank| blocks.of_rank(RankOf { rank, ranks }).examples_max();
     (0..ranks).map(of_rank).max().unwrap_or(all)
 }
 

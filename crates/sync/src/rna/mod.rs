@@ -92,7 +92,7 @@ impl<T: Number> Rna<T> {
         optimizer: Box<dyn Optimizer<T>>,
         options: &Options,
     ) -> Self {
-        let members = options.groups.members(fabric.rank(), fabric.size());
+        let members = options.groups.members(fabric.place());
         let (lanes, groups) = (parameters.len(), options.groups.count());
         let leads = members.first() == Some(&fabric.rank());
         let serves = groups > 1 && fabric.rank() == SERVER;

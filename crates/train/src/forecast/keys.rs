@@ -1,6 +1,7 @@
 //! Counts the distinct keys of a rank's part of a mini-batch, in the first mini-batches of the
 //! data.
 
+use stepwell_base::owner::RankOf;
 use stepwell_data::{Chunk, Reader, Sources};
 use stepwell_engine::{Blocks, Grouper, Request};
 
@@ -88,7 +89,7 @@ impl Counter {
             let bags = ends.len() / self.examples;
             let before = |bag: usize| if bag == 0 { 0 } else { ends[bag - 1] as usize };
             for rank in 0..self.ranks {
-                let own = all.of_rank(rank, self.ranks).place();
+                let own = all.of_rank(RankOf { rank, ranks: self.ranks }).place();
                 let keys = &gathered.keys[before(own.start * bags)..before(own.end * bags)];
                 let mut request = Request::default();
                 self.grouper.group_into(keys, table.salt, &mut request);

@@ -299,8 +299,8 @@ impl BatchStage {
         let examples = std::mem::take(&mut self.filled);
         let blocks = Blocks::new(examples, self.cut.blocks).beside_servers(self.cut.servers);
         mini.cargo.blocks = blocks;
-        if let Some((rank, ranks)) = self.cut.rank {
-            mini.cargo.blocks = blocks.of_rank(rank, ranks);
+        if let Some(rank) = self.cut.rank {
+            mini.cargo.blocks = blocks.of_rank(rank);
             keep_own(&mut mini, &mut self.gathered);
         }
         for ((part, gathered), table) in

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use stepwell_base::owner::RankOf;
 use stepwell_data::{Chunk, CutLists};
 use stepwell_engine::{Counters as RowCounters, Purpose};
 
@@ -37,8 +38,8 @@ impl Counters {
 
     /// Counts the ids cut from lists of `chunk`, if `pass` belongs to the first epoch. If several
     /// ranks read the same data, only one of them counts.
-    pub(super) fn add_cut_lists(&self, chunk: &Chunk, pass: &Pass, rank: Option<(usize, usize)>) {
-        let is_own = pass.share.is_some() || rank.is_none_or(|(rank, _)| rank == 0);
+    pub(super) fn add_cut_lists(&self, chunk: &Chunk, pass: &Pass, rank: Option<RankOf>) {
+        let is_own = pass.share.is_some() || rank.is_none_or(|of| of.rank == 0);
         let mut counted = self.cut_lists.lock().unwrap_or_else(PoisonError::into_inner);
         let (first, cut) = &mut *counted;
         if is_own && *first.get_or_insert(pass.epoch) == pass.epoch {

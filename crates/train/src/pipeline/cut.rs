@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use stepwell_base::owner::RankOf;
 use stepwell_base::queue::Sender;
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_data::{Labels, Ordered};
@@ -28,8 +29,8 @@ pub(super) struct Cut {
     pub(super) skip_max: u64,
     /// Blocks of a mini-batch.
     pub(super) blocks: usize,
-    /// This rank's number and the number of ranks that share mini-batches; `None` without sharing.
-    pub(super) rank: Option<(usize, usize)>,
+    /// This rank, of those that share mini-batches; `None` without sharing.
+    pub(super) rank: Option<RankOf>,
     /// Number of servers, which are the first ranks.
     pub(super) servers: usize,
     /// Each table's input from the data.

@@ -121,7 +121,7 @@ fn wire(
     let rules = rules_of(&parts.groups);
     let (fabric, model) = (parts.mode.fabric().cloned(), parts.mode.model());
     let cut = Cut {
-        rank: fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),
+        rank: fabric.as_ref().map(|fabric| fabric.place()),
         servers: plan.ranks.servers,
         ..cut(plan, parts.saver.is_some(), model, rules)
     };

@@ -62,15 +62,15 @@ pub(super) fn share(
 ) -> Result<Sources> {
     let (batching, streams) = (plan.batching, plan.data.streams);
     let servers = plan.ranks.servers;
-    let RankOf { rank, ranks } = fabric.map_or(RankOf::ALONE, Fabric::place);
-    if ranks == 1 && streams == 1 {
+    let rank = fabric.map_or(RankOf::ALONE, Fabric::place);
+    if rank == RankOf::ALONE && streams == 1 {
         return Ok(sources);
     }
     let own = move |examples| {
-        Blocks::new(examples, batching.blocks).beside_servers(servers).of_rank(rank, ranks).place()
+        Blocks::new(examples, batching.blocks).beside_servers(servers).of_rank(rank).place()
     };
     let part = PartOf::new(own);
-    let sources = if rank == 0 { sources } else { sources.without_making() };
+    let sources = if rank.rank == 0 { sources } else { sources.without_making() };
     let sharing = Sharing { mini_batch: batching.mini_batch, part, streams };
     Ok(sources.shared(sharing, stop)?)
 }

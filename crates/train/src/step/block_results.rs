@@ -181,7 +181,8 @@ impl Scored {
         let (mut subtrees, mut of_blocks) = (Vec::new(), Vec::new());
         for (rank, message) in messages.iter().enumerate() {
             let wrong = |why: Malformed| Error::malformed(rank, why);
-            let (own, mut reader) = (blocks.of_rank(rank, messages.len()), message.reader());
+            let own = blocks.of_rank(RankOf { rank, ranks: messages.len() });
+            let mut reader = message.reader();
             let word = NextStep::read(&mut reader).map_err(wrong)?;
             self.ahead.push(word.is_ahead);
             end = end.and(word);

@@ -225,10 +225,11 @@ impl InStep {
         let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for (rank, (results, summed)) in results.iter().zip(summed).enumerate() {
             let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
-            let lanes = lanes_of(count, RankOf { rank, ranks });
+            let of = RankOf { rank, ranks };
+            let lanes = lanes_of(count, of);
             let sum = summed.reader().take_exactly::<f32>(lanes.len()).map_err(wrong)?;
             gradient.push((lanes.start, sum));
-            of_rows.push(row_sums(results, blocks.of_rank(rank, ranks), own).map_err(wrong)?);
+            of_rows.push(row_sums(results, blocks.of_rank(of), own).map_err(wrong)?);
         }
         let mut rows = embeddings.hold_again(mini.number, &mut mini.parts, groups);
         let profile = &*profile;

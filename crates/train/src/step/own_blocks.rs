@@ -59,7 +59,7 @@ impl OwnBlocks {
         dense_sums: DenseSums,
     ) -> Result<Self> {
         let Ranks { fabric, stop, .. } = ranks;
-        let own = blocks_of_all(plan).of_rank(fabric.rank(), fabric.size());
+        let own = blocks_of_all(plan).of_rank(fabric.place());
         let examples = own.examples_max();
         let ids = model.model.features().ids_by_table();
         let rows: Vec<usize> = ids.into_iter().map(|ids| ids as usize * examples).collect();

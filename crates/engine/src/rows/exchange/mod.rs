@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use pulp::Arch;
 use rayon::prelude::*;
+use stepwell_base::owner::RankOf;
 use stepwell_fabric::{Error as FabricError, Message, Reader};
 use stepwell_mem::Occurrence;
 
@@ -200,7 +201,7 @@ impl EmbeddingBags {
             let mut ranks = Vec::with_capacity(readers.len());
             let tells_seen = Self::tells_seen(spec, self.weighs_occurrences);
             for (rank, reader) in readers.iter_mut().enumerate() {
-                let own = blocks.of_rank(rank, count);
+                let own = blocks.of_rank(RankOf { rank, ranks: count });
                 let wrong = |why| FabricError::malformed(rank, why);
                 let (rows, width) = (lent::count(table, rank, Loan::None), table.width());
                 let sums = RankSums::read(reader, RowsSummed { rows, width, tells_seen }, own);

@@ -1,5 +1,6 @@
 //! Sizes of a device's buffers for the dense part.
 
+use stepwell_base::owner::RankOf;
 use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, Operation};
@@ -49,7 +50,7 @@ impl Sizes {
         let devices = devices.clamp(1, own);
         let rows = batching.full_mini_batch().largest();
         let subtrees = |rank: usize, device: usize| {
-            let own = Blocks::new(0, all).of_rank(rank, ranks);
+            let own = Blocks::new(0, all).of_rank(RankOf { rank, ranks });
             own.part(device, devices).subtrees().count()
         };
         let of_ranks = (0..ranks).flat_map(|rank| (0..devices).map(move |of| (rank, of)));

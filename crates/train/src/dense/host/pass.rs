@@ -141,6 +141,8 @@ fn purpose(trains: Option<(u64, u64)>, blocks: Blocks, first: usize) -> Purpose<
 
 #[cfg(test)]
 mod tests {
+    use stepwell_base::owner::RankOf;
+
     use super::*;
 
     #[test]
@@ -160,7 +162,7 @@ mod tests {
         let of_all = firsts(whole);
         assert_eq!(of_all[..4], [0, 12, 25, 37]);
         for ranks in [2, 3, 8] {
-            let of_ranks = (0..ranks).map(|rank| firsts(whole.of_rank(rank, ranks)));
+            let of_ranks = (0..ranks).map(|rank| firsts(whole.of_rank(RankOf { rank, ranks })));
             assert_eq!(of_ranks.collect::<Vec<_>>().concat(), of_all);
         }
         assert!(matches!(purpose(None, whole, 12), Purpose::Evaluation { state: [] }));

@@ -289,7 +289,7 @@ impl Steps {
         let (blocks, RankOf { rank, ranks }) = (mini.cargo.blocks.of_all(), own.fabric.place());
         scored.read(&learned, rank, blocks, model.model.label_lanes(), Some(0))?;
         let readers = learned.iter().enumerate().map(|(from, message)| {
-            let readers = row_sums(message, blocks.of_rank(from, ranks), rank);
+            let readers = row_sums(message, blocks.of_rank(RankOf { rank: from, ranks }), rank);
             readers.map_err(|why| stepwell_fabric::Error::malformed(from, why))
         });
         let readers = readers.collect::<std::result::Result<Vec<_>, _>>()?;

@@ -4,6 +4,7 @@
 //! meet where two blocks would: at the highest bit in which the numbers of their first blocks
 //! differ. So the same stack of sums suffices, and the sum has the same bits.
 
+use stepwell_base::owner::RankOf;
 use stepwell_base::tiles::{add, copy};
 use stepwell_fabric::{Malformed, Message};
 use stepwell_mem::Occurrence;
@@ -108,7 +109,7 @@ impl<'a> Partials<'a> {
         request: &Request,
     ) -> Self {
         let firsts = |rank| {
-            let own = blocks.of_rank(rank, ranks.len());
+            let own = blocks.of_rank(RankOf { rank, ranks: ranks.len() });
             own.subtrees().map(|subtree| (own.first() + subtree.start) as u32).collect()
         };
         let firsts = (0..ranks.len()).map(firsts).collect();

@@ -1,3 +1,4 @@
+use stepwell_base::owner::RankOf;
 use stepwell_base::random::Stream;
 
 use super::*;
@@ -117,7 +118,7 @@ fn ranks_sum_to_the_bits_of_one() {
         let mut room = SumsRoom::default();
         let mut wanted = Sums::<true>::new(&bags, DIM, DIM + 1, &mut room);
         for (ranks, tells_seen) in (1..=count.min(9)).flat_map(|n| [(n, true), (n, false)]) {
-            let own = |rank| blocks.of_rank(rank, ranks);
+            let own = |rank| blocks.of_rank(RankOf { rank, ranks });
             let sent: Vec<_> =
                 (0..ranks).map(|rank| sums_of(&whole, &fields, own(rank), tells_seen)).collect();
             let mut asked = Bags::default();
@@ -170,7 +171,7 @@ fn what_one_rank_alone_sums_has_the_bits_of_one() {
         let mut wanted = Sums::<true>::new(&bags, DIM, DIM + 1, &mut room);
         for ranks in 1..=count.min(9) {
             for rank in 0..ranks {
-                let own_blocks = blocks.of_rank(rank, ranks);
+                let own_blocks = blocks.of_rank(RankOf { rank, ranks });
                 let own = whole.of_rank(own_blocks);
                 let (asked, own_by_row) = own.by_row();
                 let bags = own.table(&own_by_row, &fields, own_blocks);
@@ -194,10 +195,9 @@ fn sums_that_nobody_could_have_sent_are_refused() {
     let whole = Of::draw(&mut random, 20);
     let fields: Vec<Field> = (0..FIELDS).map(|field| Field::sum(field * DIM)).collect();
     // With two subtrees, and with one.
-    for (blocks, tells_seen) in
-        [(1, 3), (0, 2)].into_iter().flat_map(|of| [(of, true), (of, false)])
-    {
-        let blocks = Blocks::new(EXAMPLES, 8).of_rank(blocks.0, blocks.1);
+    let ranks = [RankOf { rank: 1, ranks: 3 }, RankOf { rank: 0, ranks: 2 }];
+    for (rank, tells_seen) in ranks.into_iter().flat_map(|of| [(of, true), (of, false)]) {
+        let blocks = Blocks::new(EXAMPLES, 8).of_rank(rank);
         let (message, rows) = sums_of(&whole, &fields, blocks, tells_seen);
         let of = RowsSummed { rows: rows.keys.len(), width: DIM + 1, tells_seen };
         let read = |message: &Message, blocks, of| {
@@ -205,7 +205,8 @@ fn sums_that_nobody_could_have_sent_are_refused() {
             RankSums::read(&mut reader, of, blocks).and_then(|_| reader.end())
         };
         assert_eq!(read(&message, blocks, of), Ok(()));
-        let other = Blocks::new(EXAMPLES, 8).of_rank(1, if is_masked(blocks) { 2 } else { 3 });
+        let ranks = if is_masked(blocks) { 2 } else { 3 };
+        let other = Blocks::new(EXAMPLES, 8).of_rank(RankOf { rank: 1, ranks });
         assert!(read(&message, other, of).is_err(), "sums of other subtrees");
         let others = RowsSummed { tells_seen: !tells_seen, ..of };
         assert!(read(&message, blocks, others).is_err(), "what nobody asks for, or too little");

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use stepwell_base::owner::RankOf;
 use stepwell_base::{Key, TableId};
 use stepwell_device::Device;
 use stepwell_geeps::{Applies, CLOCKS_AHEAD_MAX, Initial, Settings, Staleness, TableSettings};
@@ -91,7 +92,7 @@ impl Tables {
     /// # Errors
     /// If there are more ranks or tables than the server supports.
     pub(crate) fn bytes_max(&self, ranks: usize) -> Result<u64> {
-        let of_rank = |rank| Ok(self.settings.bounds(rank, ranks)?.total());
+        let of_rank = |rank| Ok(self.settings.bounds(RankOf { rank, ranks })?.total());
         let bounds = (0..ranks).map(of_rank).collect::<stepwell_geeps::Result<Vec<u64>>>();
         let server = bounds.map_err(|why| Error::Config(format!("sync.dense = geeps: {why}")))?;
         let lanes: usize = self.tensors.iter().map(|tensor| tensor.lanes.len()).sum();
