@@ -101,6 +101,9 @@ pub enum Error {
     /// A file or directory of a checkpoint could not be read or written; the message names it.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
+    /// An earlier error ended the stages.
+    #[error("an earlier error ended the session: {0}")]
+    Ended(String),
     /// Invalid settings; the message names one and the fix.
     #[error("{0}")]
     Settings(String),

@@ -9,10 +9,12 @@
 //!   waits; the rows are the same. The caller has one unit at a time; the next ones are loaded
 //!   concurrently.
 //! - **Bounds.** At most `horizon + 1` mini-batches are fed and not retired.
-//! - **Failure.** The next call returns the first error of a stage; nothing moves after it.
+//! - **Failure.** The next call returns the first error of a stage. Nothing moves after it: later
+//!   calls return [`Error::Ended`] with its message.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Refused};
@@ -21,7 +23,9 @@ use stepwell_base::stage::{self, BoxedStage, Progress, Rhythm, StageTimes};
 use crate::group::Group;
 use crate::mini_batch::{Cargo, MiniBatch};
 use crate::planner::Planner;
-use crate::stages::{Counters, Ends, Finished, Item, PrefetchDepth, Ready, Retired, Times, stages};
+use crate::stages::{
+    Counters, Ends, Finished, Item, PrefetchDepth, Ready, Retired, Spares, Times, stages,
+};
 use crate::{Error, Result};
 
 /// Threads that poll the stages.
@@ -45,14 +49,29 @@ pub struct Hierarchy<C> {
     events: Arc<Events>,
     /// `None` after closing.
     ends: Option<Ends<C, ()>>,
+    spares: Arc<Spares<C>>,
     finished: Finished,
     counters: Arc<Counters>,
+    clock: Arc<dyn Clock>,
     /// Maximum number of mini-batches fed and not retired.
     most: usize,
     fed: usize,
     /// Whether the caller has a unit.
     is_out: bool,
     number: u32,
+    /// Message of the error that ended the stages.
+    ended: Option<String>,
+}
+
+/// What [`Hierarchy::ready_within`] found.
+#[derive(Debug)]
+pub enum Next<T> {
+    /// The next item, with its rows loaded.
+    Ready(T),
+    /// Everything fed was taken.
+    End,
+    /// The time ran out before the next item was ready.
+    Late,
 }
 
 impl<C> std::fmt::Debug for Hierarchy<C> {
@@ -83,18 +102,21 @@ impl<C: Cargo> Hierarchy<C> {
             Hands::Caller => Running::Caller(stages),
             Hands::Threads => Running::Threads(start(stages, &events, &clock)?),
         };
-        let (ends, most) = (Some(ends), prefetch.horizon + 1);
+        let (spares, most) = (Arc::clone(&ends.spares), prefetch.horizon + 1);
         Ok(Self {
             groups,
             running,
             events,
-            ends,
+            ends: Some(ends),
+            spares,
             finished,
             counters,
+            clock,
             most,
             fed: 0,
             is_out: false,
             number: 0,
+            ended: None,
         })
     }
 
@@ -118,9 +140,9 @@ impl<C: Cargo> Hierarchy<C> {
         self.fed < self.most
     }
 
-    /// Memory of a retired mini-batch, if available.
-    pub fn spare(&self) -> Option<MiniBatch<C>> {
-        self.ends.as_ref().and_then(|ends| ends.spares.take())
+    /// Memory of retired mini-batches, which later ones reuse.
+    pub fn spares(&self) -> &Arc<Spares<C>> {
+        &self.spares
     }
 
     /// Feeds a mini-batch and assigns its number.
@@ -154,14 +176,13 @@ impl<C: Cargo> Hierarchy<C> {
 
     fn send(&mut self, item: Item<C, ()>) -> Result<()> {
         let mut item = Some(item);
-        let sent = self.until(|ends, _| {
+        let sent = self.until(f64::INFINITY, |ends, _| {
             match ends.feed.try_send(item.take()?) {
                 Ok(()) => return Some(()),
                 Err(Refused::Full(back) | Refused::Closed(back)) => item = Some(back),
             }
             None
         })?;
-        // The planner accepts everything that may be fed.
         assert!(sent.is_some(), "the planner accepts everything that may be fed");
         Ok(())
     }
@@ -174,17 +195,35 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Panics
     /// If the previous item was not retired.
     pub fn ready(&mut self) -> Result<Option<Ready<C, ()>>> {
-        assert!(!self.is_out, "the previous item must be retired first");
-        if self.fed == 0 {
-            return Ok(None);
+        match self.ready_within(Duration::MAX)? {
+            Next::Ready(ready) => Ok(Some(ready)),
+            Next::End => Ok(None),
+            Next::Late => unreachable!("an item that was fed becomes ready"),
         }
-        let ready = self.until(|ends, _| match ends.ready.try_recv() {
+    }
+
+    /// Like [`Hierarchy::ready`], but waits at most for `time`, unless the caller's thread polls
+    /// the stages.
+    ///
+    /// # Errors
+    /// The error of a stage.
+    ///
+    /// # Panics
+    /// If the previous item was not retired.
+    pub fn ready_within(&mut self, time: Duration) -> Result<Next<Ready<C, ()>>> {
+        assert!(!self.is_out, "the previous item must be retired first");
+        if let Some(why) = &self.ended {
+            return Err(Error::Ended(why.clone()));
+        }
+        if self.fed == 0 {
+            return Ok(Next::End);
+        }
+        let ready = self.until(time.as_secs_f64(), |ends, _| match ends.ready.try_recv() {
             Received::Item(ready) => Some(ready),
             Received::Empty | Received::Closed => None,
         })?;
         self.is_out = ready.is_some();
-        assert!(self.is_out, "an item that was fed becomes ready");
-        Ok(ready)
+        Ok(ready.map_or(Next::Late, Next::Ready))
     }
 
     /// Waits, in a pause, until every dirty row is in its store.
@@ -192,7 +231,8 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Errors
     /// The error of a stage.
     pub fn settle(&mut self) -> Result<()> {
-        self.until(|_, groups| groups.iter().all(|group| group.staging.is_idle()).then_some(()))?;
+        let is_idle = |groups: &[Arc<Group>]| groups.iter().all(|group| group.staging.is_idle());
+        self.until(f64::INFINITY, |_, groups| is_idle(groups).then_some(()))?;
         Ok(())
     }
 
@@ -213,6 +253,9 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Panics
     /// If something fed is not retired.
     pub fn finish(mut self) -> Result<Vec<Planner>> {
+        if let Some(why) = self.ended.take() {
+            return Err(Error::Ended(why));
+        }
         assert_eq!(self.fed, 0, "every item must be retired before the end");
         self.ends = None;
         match &mut self.running {
@@ -223,27 +266,43 @@ impl<C: Cargo> Hierarchy<C> {
         Ok(planners.unwrap_or_else(|| unreachable!("the planner ended with the other stages")))
     }
 
-    /// Retries `attempt` until it succeeds; `None` once nothing moves any more.
+    /// Retries `attempt` until it succeeds; `None` once `seconds` have passed or nothing moves any
+    /// more.
     fn until<T>(
         &mut self,
+        seconds: f64,
         mut attempt: impl FnMut(&Ends<C, ()>, &[Arc<Group>]) -> Option<T>,
     ) -> Result<Option<T>> {
+        if let Some(why) = &self.ended {
+            return Err(Error::Ended(why.clone()));
+        }
+        let end = self.clock.seconds() + seconds;
         loop {
             let seen = self.events.count();
             let Some(ends) = &self.ends else { return Ok(None) };
             if let Some(found) = attempt(ends, &self.groups) {
                 return Ok(Some(found));
             }
-            match &mut self.running {
+            let rest = end - self.clock.seconds();
+            if rest <= 0.0 {
+                return Ok(None);
+            }
+            let outcome = match &mut self.running {
                 Running::Threads(threads) if self.events.is_stopped() => {
-                    join(threads)?;
-                    return Ok(None);
+                    join(threads).map(|()| false)
                 }
-                Running::Threads(_) => self.events.wait_past(seen),
-                Running::Caller(stages) => {
-                    if !poll(stages)? {
-                        return Ok(None);
-                    }
+                Running::Threads(_) => {
+                    self.events.wait_past_for(seen, rest);
+                    Ok(true)
+                }
+                Running::Caller(stages) => poll(stages),
+            };
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => {
+                    self.ended = Some(error.to_string());
+                    return Err(error);
                 }
             }
         }

@@ -67,7 +67,7 @@ pub use error::{Error, Result, file_error};
 pub use group::{Group, IndexWatch, Traffic, TrafficCount, last_step_of, rules_of};
 pub use group_tables::{GroupTables, TABLES_MAX};
 pub use harvest::HarvestSize;
-pub use hierarchy::{Hands, Hierarchy};
+pub use hierarchy::{Hands, Hierarchy, Next};
 pub use ids_without_rows::{IdCount, WithoutRow};
 pub use index_full::IndexFull;
 pub use life::{Admission, History, Life};
@@ -85,7 +85,7 @@ pub use rows::{
     EarlyRows, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness, WorkingRows,
     Workspaces,
 };
-pub use session::{Session, Tiers, Turn};
+pub use session::{BagsRef, Prepared, Preparer, Session, Tiers, Turn};
 pub use stages::{
     BATCHES_QUEUED, Counters, Ends, Finished, Item, LiftStage, LowerStage, Pause, PlanStage,
     Planned, PrefetchDepth, PullStage, Ready, Retired, Spares, Stages, Times, Unit, stages,

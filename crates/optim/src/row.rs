@@ -40,6 +40,19 @@ impl RowOptimizer {
         Ok(Self { rule, arch: Arch::new() })
     }
 
+    /// The same optimizer with learning rate `lr`, which a schedule may lower to 0: then updates
+    /// change a row's state alone.
+    ///
+    /// # Errors
+    /// If the rate is outside its range.
+    pub fn with_lr(&self, lr: f64) -> Result<Self, OptimError> {
+        let rule = self.rule.with_lr(lr);
+        if lr != 0.0 {
+            rule.check()?;
+        }
+        Ok(Self { rule, ..*self })
+    }
+
     /// The rule and its settings.
     pub fn rule(&self) -> &Rule {
         &self.rule

@@ -32,6 +32,15 @@ impl Rule {
         Self::Adam(Adam::new(lr))
     }
 
+    /// The same rule with learning rate `lr`.
+    pub(crate) fn with_lr(self, lr: f64) -> Self {
+        match self {
+            Self::Sgd(_) => Self::Sgd(Sgd { lr }),
+            Self::Adagrad(adagrad) => Self::Adagrad(Adagrad { lr, ..adagrad }),
+            Self::Adam(adam) => Self::Adam(Adam { lr, ..adam }),
+        }
+    }
+
     /// Name in configurations and checkpoints.
     pub fn name(&self) -> &'static str {
         match self {

@@ -294,3 +294,21 @@ fn senseless_settings_are_refused() {
     let message = RowOptimizer::new(Rule::sgd(-2.0)).unwrap_err().to_string();
     assert_eq!(message, "sgd: lr is -2: give a number above 0 (in f32, from 1e-45 on)");
 }
+
+#[test]
+fn a_rate_of_zero_changes_only_the_state() {
+    for rule in [Rule::sgd(0.1), Rule::adagrad(0.1), Rule::adam(0.1)] {
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        let (mut weights, mut state) = ([1.0, -2.0], vec![0.0; optimizer.state_lanes(2)]);
+        optimizer.init_state(&mut state);
+        let before = state.clone();
+        optimizer.with_lr(0.0).unwrap().update(&mut weights, &mut state, &[0.5, 0.25]);
+        assert_eq!(weights, [1.0, -2.0], "{rule:?}");
+        assert_eq!(state == before, state.is_empty(), "{rule:?}");
+        let same = optimizer.with_lr(0.0).unwrap().with_lr(0.1).unwrap();
+        assert_eq!(same, optimizer);
+        for lr in [-0.1, f64::NAN, f64::INFINITY] {
+            assert!(optimizer.with_lr(lr).is_err(), "{lr}");
+        }
+    }
+}

@@ -122,7 +122,7 @@ impl Steps {
     /// Trains on examples and their ids, which fit each other.
     pub(crate) fn train(&mut self, bags: &Bags, examples: Examples) -> Result<(f64, StepSeconds)> {
         let begin = self.clock.seconds();
-        let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
+        let mut mini = self.hierarchy.spares().take().unwrap_or_else(|| MiniBatch {
             number: 0,
             purpose: Purpose::Train,
             parts: vec![Part::default()],

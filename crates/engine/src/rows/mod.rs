@@ -27,6 +27,7 @@ mod workspaces;
 use std::sync::Arc;
 
 use stepwell_base::owner::{RankOf, owner, shards_of};
+use stepwell_optim::RowOptimizer;
 
 use self::admission::{Admissions, Sketch};
 pub use self::exchange::EarlyRows;
@@ -164,6 +165,14 @@ impl EmbeddingBags {
     /// Columns of the tables' fields.
     pub fn columns(&self) -> &Columns {
         &self.columns
+    }
+
+    /// Sets the optimizer of table `table` in later steps; its state must have as many lanes.
+    pub(crate) fn set_optimizer(&mut self, table: usize, optimizer: RowOptimizer) {
+        let of = &mut self.tables[table];
+        let lanes = |optimizer: &RowOptimizer| optimizer.state_lanes(of.dim + of.wide);
+        assert_eq!(lanes(&of.optimizer), lanes(&optimizer), "lanes of state");
+        of.optimizer = optimizer;
     }
 
     /// Number of steps trained.

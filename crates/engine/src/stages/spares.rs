@@ -32,7 +32,7 @@ impl<C> Default for Spares<C> {
 
 impl<C: Cargo> Spares<C> {
     /// Keeps the memory of `mini`.
-    pub(super) fn keep(&self, mut mini: MiniBatch<C>) {
+    pub fn keep(&self, mut mini: MiniBatch<C>) {
         let take = |part: &mut Part| {
             part.clear();
             mem::take(&mut part.rows)

@@ -156,7 +156,7 @@ impl Model {
     }
 
     fn try_feed(&mut self, (bags, labels, purpose): &Drawn) -> Result<(), Error> {
-        let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
+        let mut mini = self.hierarchy.spares().take().unwrap_or_else(|| MiniBatch {
             number: 0,
             purpose: *purpose,
             parts: vec![Part::default()],

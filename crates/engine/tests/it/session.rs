@@ -1,12 +1,14 @@
 //! The engine for applications with their own model: invalid input is rejected, evaluating and
-//! abandoned steps leave no trace, and a directory with rows is not used.
+//! abandoned steps leave no trace, an error ends the session without a panic, and a directory with
+//! rows is not used.
 
 #![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_engine::{
-    Admission, Bags, Columns, Field, Life, Pooling, Purpose, Session, Shape, TableSpec, Tiers,
+    Admission, Bags, BagsRef, Columns, Error, Field, Life, Next, Pooled, Pooling, Purpose, Session,
+    Shape, TableSpec, Tiers,
 };
 use stepwell_optim::{RowOptimizer, Rule};
 
@@ -120,6 +122,10 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         assert!(error.contains(why), "{error}");
     }
     assert!(session.ready().unwrap().is_none());
+    let own = [items.clone(), places.clone(), pages.clone()];
+    let of = own.each_ref().map(BagsRef::from);
+    let short = session.preparer().prepare(EXAMPLES, &of, Some(&[1.0]), Purpose::Train);
+    assert_eq!(short.unwrap_err().to_string(), "1 labels for 16 examples");
     let error = session.feed(&[], &[], Purpose::Train).unwrap_err().to_string();
     assert!(error.contains("no example"), "{error}");
     session.feed(&[items, places, pages], &labels, Purpose::Train).unwrap();
@@ -150,6 +156,193 @@ fn a_model_that_makes_no_sense_is_refused() {
         let columns = Columns { of_fields, count: 4 };
         let opened = Session::open(tables, columns, shape.clone(), &Tiers::default());
         let error = opened.map(drop).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+/// One table with rows of 4 weights and one field, in `memory` bytes.
+fn open_one(memory: u64, lookahead: usize) -> Session {
+    let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: 4 };
+    let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+    Session::open(vec![table("items", 4)], columns, Shape::default(), &tiers).unwrap()
+}
+
+/// One bag for each of `keys`.
+fn single(keys: std::ops::Range<u64>) -> Bags {
+    let ends = (1..=(keys.end - keys.start) as u32).collect();
+    Bags { keys: keys.map(Key).collect(), ends, ..Bags::default() }
+}
+
+#[test]
+fn a_mini_batch_that_memory_cannot_hold_is_refused_and_the_session_goes_on() {
+    let mut session = open_one(16 << 10, 1);
+    let error = session.feed(&[single(0..5000)], &[0.0; 5000], Purpose::Train).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("5000 distinct rows of table 'items'"), "{said}");
+    let needed = said.split("about ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    // The size in the message is enough.
+    let mut enough = open_one(needed.parse::<u64>().unwrap() * 11 / 10, 1);
+    enough.feed(&[single(0..5000)], &[0.0; 5000], Purpose::Train).unwrap();
+    assert_eq!(enough.ready().unwrap().unwrap().examples(), 5000);
+    for number in 0..3 {
+        session.feed(&[single(number..number + 3)], &[0.0; 3], Purpose::Train).unwrap();
+        session.ready().unwrap().unwrap().push(&[1.0; 12], &[]).unwrap();
+    }
+    assert_eq!(session.steps(), 3);
+    session.finish().unwrap();
+}
+
+#[test]
+fn too_many_mini_batches_are_refused_and_the_session_goes_on() {
+    let mut session = open_one(16 << 10, 2);
+    let mut fed = 0;
+    while session.has_room() {
+        session.feed(&[single(fed..fed + 2)], &[0.0; 2], Purpose::Train).unwrap();
+        fed += 1;
+    }
+    let error = session.feed(&[single(0..2)], &[0.0; 2], Purpose::Train).unwrap_err();
+    assert!(error.to_string().contains("mini-batches are fed"), "{error}");
+    for _ in 0..fed {
+        session.ready().unwrap().unwrap().push(&[1.0; 8], &[]).unwrap();
+    }
+    assert!(session.ready().unwrap().is_none());
+    assert_eq!(session.steps(), fed);
+}
+
+/// After an error of a stage, here of the store, every call returns an error.
+#[test]
+fn an_error_of_a_stage_ends_the_session_without_a_panic() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("rows");
+    let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: 4 };
+    let tiers = Tiers {
+        memory: ByteCount(16 << 10),
+        directory: Some(directory.clone()),
+        lookahead: 1,
+        ..Tiers::default()
+    };
+    let mut session =
+        Session::open(vec![table("items", 4)], columns, Shape::default(), &tiers).unwrap();
+    let mut error = None;
+    for number in 0..2000 {
+        let keys = single(number * 50..number * 50 + 100);
+        let step = session.feed(&[keys], &[0.0; 100], Purpose::Train).and_then(|()| {
+            let turn = session.ready()?.unwrap();
+            turn.push(&[1.0; 400], &[])
+        });
+        if number == 5 {
+            // New segments can't be made any more.
+            std::fs::remove_dir_all(&directory).unwrap();
+        }
+        if let Err(why) = step {
+            error = Some(why);
+            break;
+        }
+    }
+    let first = error.unwrap();
+    assert!(!matches!(first, Error::Ended(_)), "{first}");
+    let ended = |error: Error| match error {
+        Error::Ended(why) => assert_eq!(why, first.to_string()),
+        other => panic!("{other}"),
+    };
+    for _ in 0..2 {
+        ended(session.feed(&[single(0..3)], &[0.0; 3], Purpose::Train).unwrap_err());
+        ended(session.ready().map(drop).unwrap_err());
+    }
+    ended(session.finish().unwrap_err());
+}
+
+/// Trains like [`train`] without evaluations, but mini-batches are prepared by another thread, and
+/// each turn is asked for twice, with others fed in between.
+fn train_in_parts(tiers: &Tiers) -> String {
+    let mut session = open(tiers).unwrap();
+    let mut preparer = session.preparer();
+    let (sender, prepared) = std::sync::mpsc::sync_channel(2);
+    let thread = std::thread::spawn(move || {
+        for number in 0..300 {
+            let bags = drawn(number);
+            let bags = bags.each_ref().map(BagsRef::from);
+            let labels = [1.0; EXAMPLES];
+            let mini = preparer.prepare(EXAMPLES, &bags, Some(&labels), Purpose::Train);
+            sender.send(mini.unwrap()).unwrap();
+        }
+    });
+    let mut rest = prepared.iter();
+    while session.has_room()
+        && let Some(mini) = rest.next()
+    {
+        session.feed_prepared(mini).unwrap();
+    }
+    assert!(session.turn().unwrap().is_none(), "nothing was taken");
+    while let Next::Ready(()) = session.ready_within(std::time::Duration::MAX).unwrap() {
+        let mut x = vec![0.0; EXAMPLES * 14];
+        let turn = session.turn().unwrap().unwrap();
+        let pooled = Pooled { x: &mut x, width: 14, first_order: &mut [0.0; EXAMPLES] };
+        turn.gather(0..EXAMPLES, pooled);
+        drop(turn);
+        while session.has_room()
+            && let Some(mini) = rest.next()
+        {
+            session.feed_prepared(mini).unwrap();
+        }
+        x.iter_mut().for_each(|x| *x -= 0.25);
+        let turn = session.turn().unwrap().unwrap();
+        assert_eq!((turn.examples(), turn.trains()), (EXAMPLES, true));
+        turn.push(&x, &[]).unwrap();
+        assert!(session.turn().unwrap().is_none(), "its gradients were pushed");
+    }
+    thread.join().unwrap();
+    assert_eq!(session.steps(), 300);
+    session.finish().unwrap()
+}
+
+#[test]
+fn a_turn_can_be_asked_for_again_and_mini_batches_prepared_elsewhere() {
+    let expected = train(&Tiers::default(), [None; 3], 0);
+    for (memory, lookahead) in [(64 << 20, 0), (20 << 10, 0), (20 << 10, 4)] {
+        let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+        assert_eq!(train_in_parts(&tiers), expected, "{memory} {lookahead}");
+    }
+}
+
+#[test]
+fn a_wait_for_rows_ends_in_time() {
+    let mut session = open_one(16 << 10, 2);
+    let none = session.ready_within(std::time::Duration::ZERO).unwrap();
+    assert!(matches!(none, Next::End), "{none:?}");
+    session.feed(&[single(0..3)], &[0.0; 3], Purpose::Train).unwrap();
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        match session.ready_within(std::time::Duration::from_millis(1)).unwrap() {
+            Next::Ready(()) => break,
+            Next::Late => assert!(std::time::Instant::now() < limit, "it is never ready"),
+            Next::End => panic!("a mini-batch was fed"),
+        }
+    }
+    assert_eq!(session.turn().unwrap().unwrap().examples(), 3);
+}
+
+#[test]
+fn a_learning_rate_holds_from_the_next_step_on() {
+    let mut session = open_one(1 << 20, 0);
+    let mut rows = Vec::new();
+    for (number, lr) in [0.1, 0.1, 0.5, 0.0].into_iter().enumerate() {
+        session.feed(&[single(7..8)], &[0.0], Purpose::Train).unwrap();
+        if number > 0 {
+            session.set_learning_rate(0, lr).unwrap();
+        }
+        let turn = session.ready().unwrap().unwrap();
+        rows.push(turn.embeddings()[0]);
+        turn.push(&[1.0; 4], &[]).unwrap();
+    }
+    session.feed(&[single(7..8)], &[0.0], Purpose::Evaluate).unwrap();
+    rows.push(session.ready().unwrap().unwrap().embeddings()[0]);
+    let steps: Vec<f32> = rows.windows(2).map(|pair| pair[0] - pair[1]).collect();
+    for (step, lr) in steps.iter().zip([0.1, 0.1, 0.5, 0.0]) {
+        assert!((step - lr).abs() < 1e-6, "{steps:?}");
+    }
+    for (table, lr, why) in [(1, 0.1, "no table 1"), (0, f64::NAN, "lr"), (0, -1.0, "lr")] {
+        let error = session.set_learning_rate(table, lr).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
 }

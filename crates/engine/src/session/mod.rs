@@ -5,40 +5,48 @@
 //!   feed(bags) ──► … rows loaded … ──► ready ──► gather ──► (the caller's model) ──► push
 //! ```
 //!
-//! `examples/factors.rs` is a complete program.
+//! `examples/factors.rs` is a complete program. A program that cannot hold a [`Turn`] between two
+//! calls, such as one in Python, asks for it again ([`Session::turn`]), and prepares mini-batches on
+//! other threads ([`Preparer`]).
 //!
 //! - **How.** A [`Hierarchy`] whose stages have their own threads, with [`EmbeddingBags`] on top.
 //!   Mini-batches fed ahead are planned and pulled while earlier ones train. The order of events
 //!   doesn't affect the bits of the rows.
-//! - **Failure.** The first error ends the session; every later call returns an error.
+//! - **Failure.** Invalid input is refused and changes nothing. The first error of a stage ends the
+//!   session; every later call returns [`Error::Ended`].
 //! - **Bounds.** [`Tiers::memory`] bytes of rows, divided among tables by the bytes that an example
 //!   with one id per field touches; [`Tiers::lookahead`] + 2 mini-batches.
 
-use std::ops::Range;
+mod preparer;
+mod turn;
+
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use stepwell_base::ByteCount;
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::rules::Rules;
-use stepwell_base::{ByteCount, Key};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::PolicyKind;
 use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
+pub use self::preparer::{BagsRef, Prepared, Preparer};
+use self::preparer::{Capacity, Fed, TableFields};
+pub use self::turn::Turn;
 use crate::checkpoint::Placement;
 use crate::dense::DenseView;
 use crate::digest::ModelDigest;
 use crate::group_tables::GroupTables;
-use crate::hierarchy::{Hands, Hierarchy};
-use crate::mini_batch::{Cargo, MiniBatch, Purpose};
+use crate::hierarchy::{Hands, Hierarchy, Next};
+use crate::mini_batch::Purpose;
 use crate::opening::Begin;
 use crate::request::{Bags, Columns, Field, Grouper, Pooling};
 use crate::row_directory::Scratch;
-use crate::rows::{EmbeddingBags, Gradients, NoLaps, Pooled, Shape, WorkingRows};
+use crate::rows::{EmbeddingBags, Shape};
 use crate::stages::{PrefetchDepth, Ready, Retired, Unit};
 use crate::table_spec::TableSpec;
 use crate::tiers::{TableLoad, TierOptions, TierPlan};
-use crate::working_set::Part;
 use crate::{Error, Result};
 
 /// Maximum number of mini-batches fed ahead.
@@ -71,29 +79,11 @@ impl Default for Tiers {
     }
 }
 
-/// A mini-batch as it was fed.
-#[derive(Debug, Default)]
-struct Fed {
-    labels: Vec<f32>,
-    examples: usize,
-}
-
-impl Cargo for Fed {
-    fn examples(&self) -> usize {
-        self.examples
-    }
-
-    fn clear(&mut self) {
-        self.labels.clear();
-        self.examples = 0;
-    }
-}
-
 /// Tables, and the mini-batches that use them.
 pub struct Session {
     hierarchy: Hierarchy<Fed>,
     embeddings: EmbeddingBags,
-    grouper: Grouper,
+    preparer: Preparer,
     /// The unit that the caller has.
     out: Option<Unit<Fed>>,
     /// Directories of the stores; outlives them.
@@ -133,13 +123,26 @@ impl Session {
         let planners = plan.planners(Rules::default());
         let prefetch = PrefetchDepth { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        Ok(Self {
-            hierarchy: Hierarchy::new(groups, planners, prefetch, clock, Hands::Threads)?,
-            embeddings: EmbeddingBags::new(tables, columns, shape),
+        let hierarchy = Hierarchy::new(groups, planners, prefetch, clock, Hands::Threads)?;
+        let of_tables = tables.iter().zip(&columns.of_fields).map(|(table, fields)| TableFields {
+            name: table.name.clone(),
+            salt: table.salt(),
+            fields: fields.clone(),
+        });
+        let preparer = Preparer {
+            tables: of_tables.collect(),
+            capacities: hierarchy.groups().iter().map(|group| Capacity::of(group)).collect(),
+            memory: tiers.memory,
+            spares: Arc::clone(hierarchy.spares()),
             grouper: Grouper::default(),
-            out: None,
-            _scratch: scratch,
-        })
+        };
+        let embeddings = EmbeddingBags::new(tables, columns, shape);
+        Ok(Self { hierarchy, embeddings, preparer, out: None, _scratch: scratch })
+    }
+
+    /// Makes mini-batches for [`Session::feed_prepared`], on any thread.
+    pub fn preparer(&self) -> Preparer {
+        self.preparer.clone()
     }
 
     /// Whether another mini-batch may be fed before one is taken.
@@ -151,58 +154,27 @@ impl Session {
     /// example by example.
     ///
     /// # Errors
-    /// The error of a stage; bags that don't match the number of examples.
-    ///
-    /// # Panics
-    /// If there is no room for it.
+    /// The error of a stage; bags that don't match the number of examples, more distinct rows than
+    /// fit in memory at once, or no room: these change nothing.
     pub fn feed(&mut self, bags: &[Bags], labels: &[f32], purpose: Purpose) -> Result<()> {
-        self.check(bags, labels.len())?;
-        let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
-            number: 0,
-            purpose,
-            parts: bags.iter().map(|_| Part::default()).collect(),
-            cargo: Fed::default(),
-        });
-        mini.purpose = purpose;
-        mini.cargo.labels.extend_from_slice(labels);
-        mini.cargo.examples = labels.len();
-        let tables = self.embeddings.tables().iter().zip(&self.embeddings.columns().of_fields);
-        for ((part, bags), (table, fields)) in mini.parts.iter_mut().zip(bags).zip(tables) {
-            part.request.ends.extend_from_slice(&bags.ends);
-            part.request.weigh(fields, &bags.weights);
-            self.grouper.group_into(&bags.keys, table.salt(), &mut part.request);
-        }
-        self.hierarchy.feed(mini)
+        let bags: Vec<BagsRef<'_>> = bags.iter().map(BagsRef::from).collect();
+        let prepared = self.preparer.prepare(labels.len(), &bags, Some(labels), purpose)?;
+        self.feed_prepared(prepared)
     }
 
-    fn check(&self, bags: &[Bags], examples: usize) -> Result<()> {
-        let refuse = |why: String| Err(Error::Refused(why));
-        let columns = &self.embeddings.columns().of_fields;
-        if examples == 0 {
-            return refuse("the mini-batch has no examples: feed at least one".to_owned());
+    /// Feeds a mini-batch that a [`Preparer`] of this session made.
+    ///
+    /// # Errors
+    /// The error of a stage; no room for the mini-batch, which is then discarded.
+    pub fn feed_prepared(&mut self, Prepared(mini): Prepared) -> Result<()> {
+        if !self.has_room() {
+            let fed = self.hierarchy.fed();
+            self.hierarchy.spares().keep(mini);
+            return Err(Error::Refused(format!(
+                "{fed} mini-batches are fed, as many as the lookahead allows: take one first"
+            )));
         }
-        if bags.len() != columns.len() {
-            return refuse(format!("bags of {} tables: give {}", bags.len(), columns.len()));
-        }
-        let tables = self.embeddings.tables().iter().zip(bags).zip(columns);
-        for ((table, Bags { keys, ends, weights }), fields) in tables {
-            let (name, wanted) = (&table.name, examples * fields.len());
-            if ends.len() != wanted {
-                let count = ends.len();
-                return refuse(format!("table '{name}': {count} bags, but {wanted} are needed"));
-            }
-            if !ends.is_sorted() || ends.last().is_none_or(|end| *end as usize != keys.len()) {
-                let count = keys.len();
-                return refuse(format!(
-                    "table '{name}': the ends must ascend to {count}, the number of keys"
-                ));
-            }
-            if ![0, keys.len()].contains(&weights.len()) {
-                let (count, given) = (keys.len(), weights.len());
-                return refuse(format!("table '{name}': {given} weights for {count} keys"));
-            }
-        }
-        Ok(())
+        self.hierarchy.feed(mini)
     }
 
     /// The next mini-batch fed, with its rows loaded; `None` if all were taken. Ends the previous
@@ -211,9 +183,36 @@ impl Session {
     /// # Errors
     /// The error of a stage.
     pub fn ready(&mut self) -> Result<Option<Turn<'_>>> {
+        self.ready_within(Duration::MAX)?;
+        self.turn()
+    }
+
+    /// Ends the current mini-batch and makes the next one fed the current one, once its rows are
+    /// loaded, but waits at most for `time`. Then [`Session::turn`] returns it.
+    ///
+    /// # Errors
+    /// The error of a stage.
+    pub fn ready_within(&mut self, time: Duration) -> Result<Next<()>> {
         self.retire();
-        let Some(Ready::Unit(unit)) = self.hierarchy.ready()? else { return Ok(None) };
-        let unit = self.out.insert(unit);
+        Ok(match self.hierarchy.ready_within(time)? {
+            Next::Ready(Ready::Unit(unit)) => {
+                self.out = Some(unit);
+                Next::Ready(())
+            }
+            Next::Ready(_) => unreachable!("only mini-batches are fed"),
+            Next::End => Next::End,
+            Next::Late => Next::Late,
+        })
+    }
+
+    /// The current mini-batch with its rows; `None` before the first, after the last, and once
+    /// gradients were pushed. Others may be fed between two calls, and a turn that was dropped
+    /// without a push is there again.
+    ///
+    /// # Errors
+    /// If a device fails.
+    pub fn turn(&mut self) -> Result<Option<Turn<'_>>> {
+        let Some(unit) = self.out.as_mut().filter(|unit| !unit.trained) else { return Ok(None) };
         let [mini] = &mut unit.minis[..] else { unreachable!("one is fed at a time") };
         let trains = mini.purpose == Purpose::Train;
         let groups = self.hierarchy.groups();
@@ -229,6 +228,20 @@ impl Session {
         }
     }
 
+    /// Sets the learning rate of table `table` for later steps; a schedule may lower it to 0.
+    ///
+    /// # Errors
+    /// A table that doesn't exist, or a rate that its optimizer refuses.
+    pub fn set_learning_rate(&mut self, table: usize, lr: f64) -> Result<()> {
+        let Some(of) = self.embeddings.tables().get(table) else {
+            let count = self.embeddings.tables().len();
+            return Err(Error::Refused(format!("there are {count} tables, and no table {table}")));
+        };
+        let optimizer = of.optimizer.with_lr(lr).map_err(|why| Error::Refused(why.to_string()))?;
+        self.embeddings.set_optimizer(table, optimizer);
+        Ok(())
+    }
+
     /// Number of steps trained.
     pub fn steps(&self) -> u64 {
         self.embeddings.steps()
@@ -240,7 +253,7 @@ impl Session {
     /// # Errors
     /// The error of a stage.
     pub fn finish(mut self) -> Result<String> {
-        while self.ready()?.is_some() {}
+        while let Next::Ready(()) = self.ready_within(Duration::MAX)? {}
         let groups = self.hierarchy.groups().to_vec();
         let planners = self.hierarchy.finish()?;
         let mut digest = ModelDigest::default();
@@ -248,73 +261,6 @@ impl Session {
             group.digest(planner.cache(), &mut digest, &mut || Ok(()))?;
         }
         Ok(digest.finish(&DenseView::default()))
-    }
-}
-
-/// A mini-batch whose rows are loaded. Dropping it without a push leaves no trace.
-#[derive(Debug)]
-pub struct Turn<'a> {
-    embeddings: &'a mut EmbeddingBags,
-    rows: WorkingRows<'a>,
-    fed: &'a Fed,
-    trains: bool,
-    trained: &'a mut bool,
-}
-
-impl Turn<'_> {
-    /// Number of examples.
-    pub fn examples(&self) -> usize {
-        self.fed.examples
-    }
-
-    /// Labels that were fed. // (examples)
-    pub fn labels(&self) -> &[f32] {
-        &self.fed.labels
-    }
-
-    /// Whether the mini-batch was fed for training.
-    pub fn trains(&self) -> bool {
-        self.trains
-    }
-
-    /// Pools the rows of the examples of `range`; threads may work on different ranges.
-    pub fn gather(&self, range: Range<usize>, pooled: Pooled<'_>) {
-        self.embeddings.gather(&self.rows, range, pooled);
-    }
-
-    /// The pooled embeddings of all examples. // (examples, columns)
-    pub fn embeddings(&self) -> Vec<f32> {
-        let (examples, width) = (self.examples(), self.embeddings.columns().count);
-        let (mut x, mut first_order) = (vec![0.0; examples * width], vec![0.0; examples]);
-        let pooled = Pooled { x: &mut x, width, first_order: &mut first_order };
-        self.gather(0..examples, pooled);
-        x
-    }
-
-    /// The distinct keys of a table, in order of first occurrence.
-    pub fn keys(&self, table: usize) -> impl ExactSizeIterator<Item = Key> {
-        let salt = self.embeddings.tables()[table].salt();
-        self.rows.keys(table).iter().map(move |key| key.salted(salt))
-    }
-
-    /// Ends the step: updates rows by the gradients of the pooled embeddings (examples, columns)
-    /// and of the sums of first-order weights (examples); the latter may be empty if no table has
-    /// such weights.
-    ///
-    /// # Errors
-    /// If a device fails.
-    ///
-    /// # Panics
-    /// If the mini-batch was not fed for training, or the number of examples differs.
-    pub fn push(mut self, d_x: &[f32], d_first_order: &[f32]) -> Result<()> {
-        let wide = self.embeddings.tables().iter().any(|table| table.wide > 0);
-        let none = vec![0.0; if wide { 0 } else { self.fed.examples }];
-        let d_first_order =
-            if !wide && d_first_order.is_empty() { &none[..] } else { d_first_order };
-        let gradients = Gradients { d_x, d_first_order, labels: &self.fed.labels };
-        self.embeddings.apply(&mut self.rows, gradients, &NoLaps)?;
-        *self.trained = true;
-        Ok(())
     }
 }
 
