@@ -53,6 +53,15 @@ impl RowOptimizer {
         Ok(Self { rule, ..*self })
     }
 
+    /// The learning rate.
+    pub fn lr(&self) -> f64 {
+        match self.rule {
+            Rule::Sgd(sgd) => sgd.lr,
+            Rule::Adagrad(adagrad) => adagrad.lr,
+            Rule::Adam(adam) => adam.lr,
+        }
+    }
+
     /// The rule and its settings.
     pub fn rule(&self) -> &Rule {
         &self.rule

@@ -247,7 +247,7 @@ impl EmbeddingBags {
     }
 
     /// Undoes a step that was begun and not applied.
-    fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         if std::mem::take(&mut self.is_open) {
             self.stale.forget();
             self.admissions.iter_mut().flatten().for_each(Admissions::undo);

@@ -17,6 +17,7 @@
 //! - **Bounds.** [`Tiers::memory`] bytes of rows, divided among tables by the bytes that an example
 //!   with one id per field touches; [`Tiers::lookahead`] + 2 mini-batches.
 
+mod checkpoints;
 mod preparer;
 mod turn;
 
@@ -31,10 +32,12 @@ use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::PolicyKind;
 use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
+use self::checkpoints::drawn_job;
+pub use self::checkpoints::{SavedSession, Waiting};
 pub use self::preparer::{BagsRef, Prepared, Preparer};
 use self::preparer::{Capacity, Fed, TableFields};
 pub use self::turn::Turn;
-use crate::checkpoint::Placement;
+use crate::checkpoint::{Checkpoint, Placement};
 use crate::dense::DenseView;
 use crate::digest::ModelDigest;
 use crate::group_tables::GroupTables;
@@ -86,6 +89,8 @@ pub struct Session {
     preparer: Preparer,
     /// The unit that the caller has.
     out: Option<Unit<Fed>>,
+    /// Identifies the session's checkpoints.
+    job: String,
     /// Directories of the stores; outlives them.
     _scratch: Scratch,
 }
@@ -103,22 +108,40 @@ impl Session {
     /// If a directory or thread is not available, `tiers.directory` contains rows, the memory can't
     /// hold one row of a table, or tables, columns and shape don't match.
     pub fn open(
+        tables: Vec<TableSpec>,
+        columns: Columns,
+        shape: Shape,
+        tiers: &Tiers,
+    ) -> Result<Self> {
+        Self::open_with(tables, columns, shape, tiers, None)
+    }
+
+    /// Like [`Session::open`], with the rows of the checkpoint `from`.
+    fn open_with(
         mut tables: Vec<TableSpec>,
         columns: Columns,
         shape: Shape,
         tiers: &Tiers,
+        from: Option<&Checkpoint>,
     ) -> Result<Self> {
         check_model(&tables, &columns, &shape, tiers).map_err(Error::Refused)?;
         let scratch = Scratch::open(tiers.directory.as_deref(), Placement::Fresh)?;
         let members = GroupTables::of(&mut tables, |_| false).map_err(Error::Refused)?;
         let plan = plan(&tables, &members, &columns, tiers)?;
+        from.map_or(Ok(()), |from| plan.check_groups(&tables, from))?;
         let executor = Executor::new(ExecutorOptions::default());
         let mut groups = Vec::new();
         for number in 0..members.len() {
             let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&scratch.rows(number)?)?);
             let machine = |store| StoreOptions { executor: Some(executor.clone()), ..store };
-            let begin = (disk, Begin::Empty);
-            groups.push(plan.open(number, &tables, begin, machine, (Rules::default(), None))?);
+            let begin = from.map_or(Begin::Empty, |from| Begin::Checkpoint(from, number));
+            groups.push(plan.open(
+                number,
+                &tables,
+                (disk, begin),
+                machine,
+                (Rules::default(), None),
+            )?);
         }
         let planners = plan.planners(Rules::default());
         let prefetch = PrefetchDepth { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
@@ -137,7 +160,7 @@ impl Session {
             grouper: Grouper::default(),
         };
         let embeddings = EmbeddingBags::new(tables, columns, shape);
-        Ok(Self { hierarchy, embeddings, preparer, out: None, _scratch: scratch })
+        Ok(Self { hierarchy, embeddings, preparer, out: None, job: drawn_job(), _scratch: scratch })
     }
 
     /// Makes mini-batches for [`Session::feed_prepared`], on any thread.

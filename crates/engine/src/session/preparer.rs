@@ -34,7 +34,7 @@ impl<'a> From<&'a Bags> for BagsRef<'a> {
 }
 
 /// The caller's data of a mini-batch.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Fed {
     pub(super) labels: Vec<f32>,
     pub(super) examples: usize,
