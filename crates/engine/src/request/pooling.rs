@@ -10,7 +10,8 @@ pub enum Pooling {
     Mean,
     /// The sum divided by the square root of the number of rows.
     SqrtN,
-    /// No pooling: each row has columns of its own, up to the maximum ids of a bag.
+    /// No pooling. In the training pipeline, each row has columns of its own, up to the maximum ids
+    /// of a bag; in a [`Session`](crate::Session), the caller reads and trains distinct rows.
     None,
 }
 
@@ -61,4 +62,12 @@ pub struct Columns {
     pub of_fields: Vec<Vec<Field>>,
     /// Number of columns of all fields.
     pub count: usize,
+}
+
+impl Columns {
+    /// Whether the rows of table `table` are pooled.
+    #[inline]
+    pub(crate) fn pools(&self, table: usize) -> bool {
+        self.of_fields[table].iter().any(|field| field.pooling != Pooling::None)
+    }
 }

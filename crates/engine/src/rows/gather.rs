@@ -38,7 +38,9 @@ impl EmbeddingBags {
         );
         first_order.fill(0.0);
         let Columns { of_fields, .. } = &self.columns;
-        for ((table, rows), fields) in self.tables.iter().zip(&rows.tables).zip(of_fields) {
+        let tables = self.tables.iter().zip(&rows.tables).zip(of_fields).enumerate();
+        for (_, ((table, rows), fields)) in tables.filter(|(number, _)| self.columns.pools(*number))
+        {
             let range = range.clone();
             Arch::new().dispatch(Place { table, fields, rows, width, range, x, first_order });
         }

@@ -24,6 +24,7 @@ mod witness;
 mod working;
 mod workspaces;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use stepwell_base::owner::{RankOf, owner, shards_of};
@@ -286,6 +287,24 @@ impl EmbeddingBags {
         gradients: Gradients<'_>,
         laps: &dyn Laps,
     ) -> Result<()> {
+        self.apply_all(rows, gradients, &[], laps)
+    }
+
+    /// [`EmbeddingBags::apply`] with the gradients of distinct rows (rows, weights) of the tables
+    /// that aren't pooled; missing ones are zeros.
+    ///
+    /// # Errors
+    /// If a device fails.
+    ///
+    /// # Panics
+    /// Those of [`EmbeddingBags::apply`], or if a table has another number of rows.
+    pub(crate) fn apply_all(
+        &mut self,
+        rows: &mut WorkingRows<'_>,
+        gradients: Gradients<'_>,
+        d_rows: &[(usize, &[f32])],
+        laps: &dyn Laps,
+    ) -> Result<()> {
         self.end_step(rows);
         if rows.pooled {
             self.note_occurrences(rows, gradients.labels);
@@ -296,7 +315,16 @@ impl EmbeddingBags {
         let blocks = Blocks::new(examples, self.blocks);
         for (number, table) in rows.tables.iter_mut().enumerate() {
             let bags = self.bags_of(number, table.bags, gradients, blocks);
-            self.update(number, rows.groups, table, RowsOf::Bags(bags), laps);
+            if self.columns.pools(number) {
+                self.update(number, rows.groups, table, RowsOf::Bags(bags), laps);
+                continue;
+            }
+            let mut given = d_rows.iter().filter(|(of, _)| *of == number);
+            let given = given.next().map(|(_, gradients)| Cow::Borrowed(*gradients));
+            let lanes = table.len() * table.width();
+            let given = given.unwrap_or_else(|| Cow::Owned(vec![0.0; lanes]));
+            assert_eq!(given.len(), lanes, "a gradient for each weight of each row");
+            self.update(number, rows.groups, table, RowsOf::Given(bags, &given), laps);
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
         self.send(rows)

@@ -14,7 +14,7 @@ use stepwell_optim::{Storage, Stored};
 use super::admission::{self, Admissions};
 use super::laps::Laps;
 use super::sums::combine::{Combined, Partials};
-use super::sums::{RowGradients, Sums, SumsRoom, TableBags};
+use super::sums::{GivenSums, RowGradients, Sums, SumsRoom, TableBags};
 use super::workspaces::{Workspaces, refill};
 use crate::life::History;
 use crate::request::{BagsByRow, Request};
@@ -52,6 +52,8 @@ pub(super) enum RowsOf<'a> {
     Bags(TableBags<'a>),
     /// Sums from all ranks.
     Partials(&'a Partials<'a>),
+    /// Sums that the caller made (rows, weights), of rows that occur in these bags.
+    Given(TableBags<'a>, &'a [f32]),
 }
 
 impl Update<'_> {
@@ -188,6 +190,9 @@ impl Rows<'_> {
             }
             RowsOf::Partials(partials) => {
                 self.run(storage, weights, Combined::new(partials, width, sums));
+            }
+            RowsOf::Given(bags, gradients) => {
+                self.run(storage, weights, GivenSums { bags, gradients, width });
             }
         }
     }

@@ -36,6 +36,20 @@ impl WorkingRows<'_> {
     pub(crate) fn keys(&self, table: usize) -> &[Key] {
         &self.tables[table].request.distinct
     }
+
+    /// Row of each occurrence in a table.
+    pub(crate) fn occurrence_rows(&self, table: usize) -> &[u32] {
+        &self.tables[table].request.occurrence_rows
+    }
+
+    /// Copies the weights of a table's distinct rows to `weights` (rows, weights).
+    pub(crate) fn copy_weights(&self, table: usize, weights: &mut [f32]) {
+        let rows = &self.tables[table];
+        assert_eq!(weights.len(), rows.len() * rows.width(), "lanes for all rows");
+        for (row, weights) in weights.chunks_exact_mut(rows.width()).enumerate() {
+            rows.weights(row).copy_to(weights);
+        }
+    }
 }
 
 /// The rows of one table, by their number in the request.

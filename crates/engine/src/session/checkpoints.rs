@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stepwell_base::owner::RankOf;
-use stepwell_base::random;
+use stepwell_base::{Key, random};
 use stepwell_disk::{Disk, FileDisk};
 
 use super::preparer::{Fed, Prepared};
 use super::{Session, Tiers};
 use crate::checkpoint::{Checkpoint, CheckpointWriter, Keep, Placement, list, prepare};
 use crate::dense::{Dense, DenseView};
+use crate::group::group_of;
 use crate::hierarchy::Next;
 use crate::mini_batch::MiniBatch;
 use crate::request::Columns;
@@ -33,6 +34,8 @@ use crate::{Error, Result};
 
 /// Name of the section with the caller's bytes.
 const EXTRA: &str = "session.extra";
+/// Maximum number of keys that [`Session::read`] reads at once.
+const READ_AT_ONCE: usize = 1 << 16;
 
 /// A name for the checkpoints of a new session, different from all others.
 pub(super) fn drawn_job() -> String {
@@ -206,6 +209,34 @@ impl Session {
         let run = json!({ "job": self.job, "session": session });
         let dense = DenseView::from(dense);
         writer.write(self.steps(), &run, &dense, self.hierarchy.groups())
+    }
+
+    /// The weights of the rows of `keys` in table `table` (keys, weights), as an evaluation reads
+    /// them: a row that doesn't exist yet has its initial values. Ends the current mini-batch; those
+    /// fed ahead stay fed.
+    ///
+    /// # Errors
+    /// A table that doesn't exist; the error of a stage.
+    pub fn read(&mut self, table: usize, keys: &[Key]) -> Result<Vec<f32>> {
+        self.check_table(table)?;
+        let width = self.embeddings.tables()[table].weight_count();
+        let waiting = self.drain()?;
+        let mut weights = Vec::with_capacity(keys.len() * width);
+        let (_, group) = group_of(self.hierarchy.groups(), table);
+        let at_once = group.slab.slots().clamp(1, READ_AT_ONCE);
+        for keys in keys.chunks(at_once) {
+            let mini = self.preparer.of_keys(table, keys)?;
+            self.feed_prepared(mini)?;
+            let Some(turn) = self.ready()? else { unreachable!("a mini-batch was fed") };
+            let mut rows = vec![0.0; turn.keys(table).len() * width];
+            turn.copy_rows(table, &mut rows);
+            for row in turn.occurrence_rows(table) {
+                let start = *row as usize * width;
+                weights.extend_from_slice(&rows[start..start + width]);
+            }
+        }
+        self.feed_again(waiting)?;
+        Ok(weights)
     }
 
     /// Ends the current mini-batch and takes out those fed ahead, untrained: for other mini-batches

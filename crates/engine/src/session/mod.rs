@@ -256,13 +256,19 @@ impl Session {
     /// # Errors
     /// A table that doesn't exist, or a rate that its optimizer refuses.
     pub fn set_learning_rate(&mut self, table: usize, lr: f64) -> Result<()> {
-        let Some(of) = self.embeddings.tables().get(table) else {
-            let count = self.embeddings.tables().len();
-            return Err(Error::Refused(format!("there are {count} tables, and no table {table}")));
-        };
-        let optimizer = of.optimizer.with_lr(lr).map_err(|why| Error::Refused(why.to_string()))?;
+        self.check_table(table)?;
+        let optimizer = self.embeddings.tables()[table].optimizer.with_lr(lr);
+        let optimizer = optimizer.map_err(|why| Error::Refused(why.to_string()))?;
         self.embeddings.set_optimizer(table, optimizer);
         Ok(())
+    }
+
+    fn check_table(&self, table: usize) -> Result<()> {
+        let count = self.embeddings.tables().len();
+        if table < count {
+            return Ok(());
+        }
+        Err(Error::Refused(format!("there are {count} tables, and no table {table}")))
     }
 
     /// Number of steps trained.
@@ -310,18 +316,17 @@ fn check_model(
                 "table '{name}': give it at least one weight, 0 or 1 of them wide, and a field"
             ));
         }
-        let outside = |field: &&Field| field.column + dim > columns.count;
+        let unpooled = fields.iter().filter(|field| field.pooling == Pooling::None).count();
+        if ![0, fields.len()].contains(&unpooled) {
+            return Err(format!("table '{name}': pool all of its fields or none"));
+        }
+        let outside =
+            |field: &&Field| field.pooling != Pooling::None && field.column + dim > columns.count;
         if let Some(field) = fields.iter().find(outside) {
             let (first, count) = (field.column, columns.count);
             return Err(format!(
                 "table '{name}': a field has {dim} columns from column {first} on, but there are \
                  {count}"
-            ));
-        }
-        if fields.iter().any(|field| field.pooling == Pooling::None) {
-            return Err(format!(
-                "table '{name}': rows that are not pooled are fed as bags of one id: give a field \
-                 for each"
             ));
         }
     }

@@ -11,7 +11,7 @@ use stepwell_base::{ByteCount, Key};
 
 use crate::group::Group;
 use crate::mini_batch::{Cargo, MiniBatch, Purpose};
-use crate::request::{Bags, Field, Grouper};
+use crate::request::{Bags, Field, Grouper, Pooling};
 use crate::stages::Spares;
 use crate::working_set::Part;
 use crate::{Error, Result};
@@ -146,6 +146,23 @@ impl Preparer {
         }
     }
 
+    /// A mini-batch that reads the rows of `keys` in table `table`, all in one bag.
+    pub(super) fn of_keys(&mut self, table: usize, keys: &[Key]) -> Result<Prepared> {
+        let tables = Arc::clone(&self.tables);
+        // The other fields' bags are empty.
+        let ends = tables.iter().enumerate().map(|(number, of)| {
+            let end = if number == table { keys.len() as u32 } else { 0 };
+            vec![end; of.fields.len()]
+        });
+        let ends: Vec<Vec<u32>> = ends.collect();
+        let bags = ends.iter().enumerate().map(|(number, ends)| {
+            let keys = if number == table { keys } else { &[] };
+            BagsRef { keys, ends, weights: &[] }
+        });
+        let bags: Vec<BagsRef<'_>> = bags.collect();
+        self.prepare(1, &bags, None, Purpose::Evaluate)
+    }
+
     fn check(
         &self,
         examples: usize,
@@ -172,6 +189,9 @@ impl Preparer {
                 return Err(format!(
                     "table '{name}': the ends must ascend to {count}, the number of keys"
                 ));
+            }
+            if !weights.is_empty() && fields.iter().all(|field| field.pooling == Pooling::None) {
+                return Err(format!("table '{name}' is not pooled, so its rows have no weights"));
             }
             if ![0, keys.len()].contains(&weights.len()) {
                 let (count, given) = (keys.len(), weights.len());

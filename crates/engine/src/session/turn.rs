@@ -54,6 +54,21 @@ impl Turn<'_> {
         self.rows.keys(table).iter().map(move |key| key.salted(salt))
     }
 
+    /// Row of each occurrence of a table, as a position in [`Turn::keys`], in the order of the keys
+    /// that were fed.
+    pub fn occurrence_rows(&self, table: usize) -> &[u32] {
+        self.rows.occurrence_rows(table)
+    }
+
+    /// Copies the weights of a table's distinct rows, in the order of [`Turn::keys`], to `weights`
+    /// (rows, weights). A row's first-order weight, if any, comes last.
+    ///
+    /// # Panics
+    /// If `weights` has another length.
+    pub fn copy_rows(&self, table: usize, weights: &mut [f32]) {
+        self.rows.copy_weights(table, weights);
+    }
+
     /// Ends the step: updates rows by the gradients of the pooled embeddings (examples, columns)
     /// and of the sums of first-order weights (examples); the latter may be empty if no table has
     /// such weights.
@@ -63,13 +78,30 @@ impl Turn<'_> {
     ///
     /// # Panics
     /// If the mini-batch was not fed for training, or the number of examples differs.
-    pub fn push(mut self, d_x: &[f32], d_first_order: &[f32]) -> Result<()> {
+    pub fn push(self, d_x: &[f32], d_first_order: &[f32]) -> Result<()> {
+        self.push_all(d_x, d_first_order, &[])
+    }
+
+    /// [`Turn::push`] with gradients of the distinct rows (rows, weights) of tables that aren't
+    /// pooled, by the number of the table. Missing ones are zeros.
+    ///
+    /// # Errors
+    /// If a device fails.
+    ///
+    /// # Panics
+    /// Those of [`Turn::push`], or if a gradient has another length.
+    pub fn push_all(
+        mut self,
+        d_x: &[f32],
+        d_first_order: &[f32],
+        d_rows: &[(usize, &[f32])],
+    ) -> Result<()> {
         let wide = self.embeddings.tables().iter().any(|table| table.wide > 0);
         let none = vec![0.0; if wide { 0 } else { self.fed.examples }];
         let d_first_order =
             if !wide && d_first_order.is_empty() { &none[..] } else { d_first_order };
         let gradients = Gradients { d_x, d_first_order, labels: &self.fed.labels };
-        self.embeddings.apply(&mut self.rows, gradients, &NoLaps)?;
+        self.embeddings.apply_all(&mut self.rows, gradients, d_rows, &NoLaps)?;
         *self.trained = true;
         Ok(())
     }

@@ -88,6 +88,23 @@ pub(super) trait RowGradients {
     fn of(&mut self, row: usize) -> (&[f32], Occurrence);
 }
 
+/// Gradients of rows that the caller summed.
+pub(super) struct GivenSums<'a> {
+    pub(super) bags: &'a TableBags<'a>,
+    /// Gradient of each row. // (rows, width)
+    pub(super) gradients: &'a [f32],
+    pub(super) width: usize,
+}
+
+impl RowGradients for GivenSums<'_> {
+    #[inline(always)]
+    fn of(&mut self, row: usize) -> (&[f32], Occurrence) {
+        let TableBags { bags, fields, gradients, .. } = self.bags;
+        let occurrence = occurrence(bags.of(row), fields.len(), gradients.labels);
+        (&self.gradients[row * self.width..(row + 1) * self.width], occurrence)
+    }
+}
+
 /// Sums of gradients by the fixed tree; if `WEIGHED`, each gradient is multiplied by its row's
 /// factor in the bag.
 pub(super) struct Sums<'a, const WEIGHED: bool> {
