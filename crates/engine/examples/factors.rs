@@ -2,22 +2,34 @@
 //! product is a rating. Ratings are drawn from planted vectors, so the answer is known.
 //!
 //! ```text
-//! cargo run --release -p stepwell-engine --example factors
+//! cargo run --release -p stepwell-engine --example factors -- [DIR]
 //! ```
+//!
+//! With `DIR`, a session is saved there half-way and another one goes on.
 
 #![expect(clippy::print_stdout, reason = "the example prints its results")]
 
+use std::path::{Path, PathBuf};
+
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Namespace};
-use stepwell_engine::{Bags, Columns, Field, Purpose, Result, Session, Shape, TableSpec, Tiers};
+use stepwell_engine::{
+    Bags, Columns, Field, Purpose, Result, SavedSession, Session, Shape, TableSpec, Tiers,
+};
 use stepwell_optim::{RowOptimizer, Rule};
 
 const DIM: usize = 4;
 const EXAMPLES: usize = 256;
 
 /// Mean squared error of the last tenth of `steps` mini-batches of ratings by `users` of `items`,
-/// and a digest of all rows, with `memory` for the rows of both tables.
-fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f64, String)> {
+/// and a digest of all rows, with `memory` for the rows of both tables. If `saves` names a
+/// directory, the session is saved there half-way and resumed.
+fn factors(
+    (users, items): (u64, u64),
+    steps: usize,
+    memory: ByteCount,
+    saves: Option<&Path>,
+) -> Result<(f64, String)> {
     let optimizer = RowOptimizer::new(Rule::adagrad(0.3)).unwrap_or_else(|_| unreachable!());
     let table = |id, name| TableSpec {
         init_range: 0.5,
@@ -26,11 +38,15 @@ fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f
     };
     // The user's vector comes first, then the item's.
     let columns =
-        Columns { of_fields: vec![vec![Field::sum(0)], vec![Field::sum(DIM)]], count: 2 * DIM };
+        || Columns { of_fields: vec![vec![Field::sum(0)], vec![Field::sum(DIM)]], count: 2 * DIM };
     let shape = Shape { blocks: 8, ..Shape::default() };
     let tiers = Tiers { memory, ..Tiers::default() };
-    let mut session =
-        Session::open(vec![table(0, "users"), table(1, "items")], columns, shape, &tiers)?;
+    let mut session = Session::open(
+        vec![table(0, "users"), table(1, "items")],
+        columns(),
+        shape.clone(),
+        &tiers,
+    )?;
     let (mut fed, mut taken, mut late) = (0, 0, 0.0);
     while taken < steps {
         while fed < steps && session.has_room() {
@@ -52,6 +68,14 @@ fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f
         turn.push(&d_x, &[0.0; EXAMPLES])?;
         late += if taken >= steps - steps / 10 { squares / EXAMPLES as f64 } else { 0.0 };
         taken += 1;
+        if let Some(directory) = saves.filter(|_| taken == steps / 2) {
+            // A model's own parameters would be among the bytes that are saved with the rows.
+            session.save(directory, 1, b"half-way")?;
+            let saved = SavedSession::open(directory)?;
+            session = Session::resume(saved, columns(), shape.clone(), &tiers)?;
+            // What was fed ahead went with the first session.
+            fed = taken;
+        }
     }
     Ok((late / (steps / 10) as f64, session.finish()?))
 }
@@ -79,10 +103,11 @@ fn draw(number: usize, users: u64, items: u64) -> ([Bags; 2], Vec<f32>) {
 }
 
 fn main() -> Result<()> {
-    let (users, items, steps) = (2_000, 500, 4_000);
-    let (roomy, digest) = factors(users, items, steps, ByteCount(64 << 20))?;
+    let (counts, steps) = ((2_000, 500), 4_000);
+    let (roomy, digest) = factors(counts, steps, ByteCount(64 << 20), None)?;
     println!("all rows in memory       mean squared error {roomy:.5}, rows {digest}");
-    let (tight, again) = factors(users, items, steps, ByteCount(64 << 10))?;
+    let saves = std::env::args_os().nth(1).map(PathBuf::from);
+    let (tight, again) = factors(counts, steps, ByteCount(64 << 10), saves.as_deref())?;
     println!("a part of them in memory mean squared error {tight:.5}, rows {again}");
     assert_eq!((digest, roomy.to_bits()), (again, tight.to_bits()), "tiers do not change results");
     assert!(roomy < 0.01, "the planted vectors are found: ratings have a variance of 0.44");

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
         "dense_parameters": dense_count(&checkpoint),
         "tables": tables,
         "config": checkpoint.run["config"],
+        "session_bytes": checkpoint.run["session"]["extra_bytes"],
     });
     if let Some(path) = &args.svg {
         outputs::write_text(path, &draw(&whole)?)?;
@@ -80,6 +81,9 @@ fn specs_of_run(checkpoint: &Checkpoint) -> Vec<TableSpec> {
 }
 
 fn dense_count(checkpoint: &Checkpoint) -> usize {
+    if checkpoint.is_of_session() {
+        return 0;
+    }
     checkpoint.dense.sections.first().map_or(0, |(_, values)| values.len())
 }
 
@@ -270,14 +274,22 @@ fn show(page: &mut Page, whole: &Value) {
         whole["step"],
         whole["checkpoint"].as_str().unwrap_or("")
     );
-    put!(page, "  format version {}, kernels {}", whole["version"], whole["kernels"]);
+    match whole["session_bytes"].as_u64() {
+        Some(bytes) => {
+            put!(page, "  format version {}", whole["version"]);
+            put!(page, "  saved by a program with its own model: {bytes} bytes besides rows");
+        }
+        None => put!(page, "  format version {}, kernels {}", whole["version"], whole["kernels"]),
+    }
     if let Some(ranks @ 2..) = whole["ranks"].as_u64() {
         put!(page, "  written by {ranks} ranks");
     }
     put!(page, "  keys: {}", whole["key_hash"].as_str().unwrap_or(""));
     put!(page, "  initial values: {}", whole["initial_values"].as_str().unwrap_or(""));
-    put!(page, "  data position: {}", whole["position"]);
-    put!(page, "  dense parameters: {}", whole["dense_parameters"]);
+    if whole["session_bytes"].is_null() {
+        put!(page, "  data position: {}", whole["position"]);
+        put!(page, "  dense parameters: {}", whole["dense_parameters"]);
+    }
     for table in whole["tables"].as_array().into_iter().flatten() {
         show_table(page, table);
     }

@@ -131,6 +131,11 @@ impl Checkpoint {
         Ok(Self { step, run, dense, rows, meta, path, ended, lease })
     }
 
+    /// Whether a [`Session`](crate::Session) wrote the checkpoint: its model is the caller's own.
+    pub fn is_of_session(&self) -> bool {
+        self.run["session"].is_object()
+    }
+
     /// Number of ranks that wrote the checkpoint.
     pub fn ranks(&self) -> usize {
         ranks(&self.meta).unwrap_or(1)

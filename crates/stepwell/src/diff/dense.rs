@@ -109,8 +109,12 @@ fn section<'a>(of: &'a Checkpoint, name: &str) -> Option<&'a [f32]> {
     found.map(|(_, values)| values.as_slice())
 }
 
-/// Names of the parameters and their ranges in the section.
+/// Names of the parameters and their ranges in the section; none for a session, whose model is its
+/// caller's.
 fn parameters(of: &Checkpoint) -> Result<Vec<(String, Range<usize>)>, Failure> {
+    if of.is_of_session() {
+        return Ok(Vec::new());
+    }
     let state = RunState::read(of)?;
     let config = settings::from_json(&state.config)?;
     let parameters = dense_parameters(&config)?;

@@ -92,9 +92,11 @@ impl<'a> Export<'a> {
         Ok(Self { checkpoint, format, state, since, stop })
     }
 
-    /// Writes everything into `folder`; returns the number of rows.
+    /// Writes everything into `folder`, but of a session only rows; returns their number.
     fn write(&self, folder: &Path) -> Result<u64, Failure> {
-        self.dense(&self.format.place(folder, "dense"))?;
+        if !self.checkpoint.is_of_session() {
+            self.dense(&self.format.place(folder, "dense"))?;
+        }
         let tables = 0..self.checkpoint.tables();
         tables.map(|number| self.table(number, folder)).sum()
     }

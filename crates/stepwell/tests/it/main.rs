@@ -51,6 +51,7 @@ mod remote_data;
 mod resume;
 mod resume_guards;
 mod said;
+mod sessions;
 mod shuffle;
 mod standardise;
 mod statuses;

@@ -85,6 +85,12 @@ impl RunState {
     /// or initial values.
     pub fn read(checkpoint: &Checkpoint) -> Result<Self> {
         check_functions(checkpoint)?;
+        if checkpoint.is_of_session() {
+            let why = "was saved by a program with its own model, which alone can train or score \
+                       it; `inspect`, `diff` and `export` read its rows"
+                .to_owned();
+            return Err(Error::Resume { path: checkpoint.path.clone(), why });
+        }
         serde_json::from_value(checkpoint.run.clone()).map_err(|error| Error::Resume {
             path: checkpoint.path.clone(),
             why: format!("its run state cannot be read ({error}); use the build that wrote it"),
