@@ -23,7 +23,7 @@ const FLOORS: [(&str, &[&str]); 12] = [
     ("lab 3", &["lab"]),
     ("lab 2", &["study"]),
     ("lab 1", &["bench", "cache-sim", "fuzz", "sim"]),
-    ("roof", &["stepwell"]),
+    ("roof", &["stepwell", "python"]),
     ("floor 6", &["cli"]),
     ("floor 5", &["train"]),
     ("floor 4", &["settings"]),

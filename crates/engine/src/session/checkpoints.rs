@@ -16,11 +16,13 @@ use serde_json::{Value, json};
 use stepwell_base::owner::RankOf;
 use stepwell_base::{Key, random};
 use stepwell_disk::{Disk, FileDisk};
+use stepwell_mem::Cache;
 
 use super::preparer::{Fed, Prepared};
 use super::{Session, Tiers};
 use crate::checkpoint::{Checkpoint, CheckpointWriter, Keep, Placement, list, prepare};
 use crate::dense::{Dense, DenseView};
+use crate::digest::ModelDigest;
 use crate::group::group_of;
 use crate::hierarchy::Next;
 use crate::mini_batch::MiniBatch;
@@ -158,16 +160,38 @@ impl Session {
         let disk: Arc<dyn Disk> = Arc::new(FileDisk::create(directory)?);
         let _lock = DirectoryLock::take(directory)?;
         let mut writer = self.writer(disk, keep, extra)?;
+        self.at_rest(|session| session.write(&mut writer, extra))
+    }
+
+    /// A digest of all rows, the same as [`Session::finish`] returns. Ends the current mini-batch;
+    /// those fed ahead stay fed. Reads every row.
+    ///
+    /// # Errors
+    /// The error of a stage, or of a store.
+    pub fn digest(&mut self) -> Result<String> {
+        self.at_rest(|session| {
+            // Every row that memory has is in a store as well.
+            let nothing = Cache::new(1, 1);
+            let mut digest = ModelDigest::default();
+            for group in session.hierarchy.groups() {
+                group.digest(&nothing, &mut digest, &mut || Ok(()))?;
+            }
+            Ok(digest.finish(&DenseView::default()))
+        })
+    }
+
+    /// Calls `work` while all rows are in their stores and nothing moves.
+    fn at_rest<T>(&mut self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let waiting = self.drain()?;
         self.hierarchy.pause()?;
         let Some(Ready::Checkpoint(pause)) = self.hierarchy.ready()? else {
             unreachable!("a pause was requested last")
         };
         self.hierarchy.settle()?;
-        let written = self.write(&mut writer, extra);
+        let done = work(self);
         self.hierarchy.retire(Retired::Checkpoint(pause));
         self.feed_again(waiting)?;
-        written
+        done
     }
 
     /// A writer of checkpoints of this session with `extra` on `disk`.

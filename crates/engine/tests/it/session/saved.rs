@@ -44,6 +44,7 @@ fn a_saved_session_goes_on_with_the_same_rows() {
             let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
             let (mut fed, mut ended) = (0, 0);
             let mut session = open_living(&tiers, lives).unwrap();
+            let nothing = session.digest().unwrap();
             for step in [0, 1, 7, 20, 21, 40] {
                 train_to(&mut session, &mut fed, step);
                 let extra = format!("model after step {step}").into_bytes();
@@ -61,6 +62,7 @@ fn a_saved_session_goes_on_with_the_same_rows() {
                 }
             }
             train_to(&mut session, &mut fed, 60);
+            assert!(session.digest().unwrap() == expected && nothing != expected);
             assert_eq!((session.finish().unwrap(), ended), (expected.clone(), 2), "{memory}");
             let names = std::fs::read_dir(home.path()).unwrap();
             let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());

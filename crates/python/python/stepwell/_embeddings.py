@@ -1,0 +1,508 @@
+"""Tables, features, and the mini-batches that use them."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+from collections import deque
+from typing import Any, Callable, Iterable, Iterator
+
+import numpy as np
+
+from . import _stepwell
+from ._torch import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of `dim` weights, one for each id that was ever trained.
+
+    `storage` is "f32", "f16" or "bf16". With `admit_after=n`, an id gets a row at its n-th
+    occurrence; with `expire_after=n`, a row is removed after n steps without a use. Initial weights
+    are uniform in ±`init_range` and depend only on `seed`, the table and the id.
+    """
+
+    dim: int
+    storage: str = "f32"
+    admit_after: int = 1
+    expire_after: int = 0
+    init_range: float = 0.01
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """Ids that select rows of `table`.
+
+    `pooling` is "sum", "mean" or "sqrt_n" of a bag's rows, or None for the rows themselves
+    ([`Rows`]). Ids of one `namespace`, by default the table's name, are the same rows.
+    """
+
+    table: str
+    pooling: str | None = "sum"
+    namespace: str | None = None
+
+
+class Rows:
+    """Rows that are not pooled: `rows[index[i]]` is the row of id i."""
+
+    def __init__(self, rows: Any, index: Any, offsets: Any) -> None:
+        self.rows = rows
+        """The distinct rows (rows, dim)."""
+        self.index = index
+        """Row of each id (ids)."""
+        self.offsets = offsets
+        """Offsets of the examples' ids (examples + 1)."""
+
+
+@dataclasses.dataclass
+class _TableArgs:
+    """What the engine needs of a table."""
+
+    name: str
+    dim: int
+    storage: str
+    admit_after: int
+    expire_after: int
+    init_range: float
+    seed: int
+    optimizer: str
+    settings: dict[str, float]
+
+
+@dataclasses.dataclass
+class _FeatureArgs:
+    name: str
+    table: int
+    pooling: str
+    namespace: str
+
+
+@dataclasses.dataclass
+class _TierArgs:
+    memory: str
+    index: str
+    path: str | None
+    lookahead: int
+    threads: int
+
+
+class Embeddings:
+    """Embeddings of `features` in `tables`, of which `memory` holds a part.
+
+    `path` is a directory for the rows on disk, which must not have rows; by default, it is
+    temporary. The rows of `lookahead` mini-batches are loaded ahead. An optimizer from
+    `stepwell.optim` trains the rows; without one they are only read. Embeddings are tensors of
+    PyTorch if it is installed, unless `arrays` is "numpy".
+    """
+
+    def __init__(
+        self,
+        tables: dict[str, Table],
+        features: dict[str, str | Feature],
+        *,
+        memory: str | int = "1GiB",
+        index: str | int = "1GiB",
+        path: str | os.PathLike[str] | None = None,
+        lookahead: int = 2,
+        threads: int | None = None,
+        arrays: str | None = None,
+    ) -> None:
+        if arrays not in (None, "numpy", "torch"):
+            raise ValueError(f"arrays is '{arrays}': give 'numpy' or 'torch'")
+        if arrays == "torch" and torch is None:
+            raise ImportError("PyTorch is not installed")
+        self._torch = None if arrays == "numpy" else torch
+        if not tables or not features:
+            raise ValueError("give at least one table and one feature")
+        self.tables = dict(tables)
+        self.features = {
+            name: Feature(of) if isinstance(of, str) else of for name, of in features.items()
+        }
+        numbers = {name: number for number, name in enumerate(self.tables)}
+        for name, feature in self.features.items():
+            if feature.table not in numbers:
+                known = ", ".join(numbers)
+                raise ValueError(f"feature '{name}': no table '{feature.table}', only {known}")
+        unused = set(numbers) - {feature.table for feature in self.features.values()}
+        if unused:
+            raise ValueError(f"table '{min(unused)}' has no feature")
+        self._numbers = numbers
+        # A table with one feature that isn't pooled hands out rows for all of them.
+        self._unpooled = {of.table for of in self.features.values() if of.pooling is None}
+        self._tiers = _TierArgs(
+            memory=str(memory),
+            index=str(index),
+            path=None if path is None else os.fspath(path),
+            lookahead=lookahead,
+            threads=threads or len(os.sched_getaffinity(0)),
+        )
+        self._rule: tuple[str, dict[str, float]] = ("sgd", {"lr": 0.01})
+        self._optimizer: Any = None
+        self._saved: str | None = None
+        self._engine: Any = None
+        self._turn: _Turn | None = None
+        self._lr: float | None = None
+        self._columns: dict[str, tuple[int, int]] = {}
+        column = 0
+        for name, feature in self.features.items():
+            if feature.table not in self._unpooled:
+                end = column + self.tables[feature.table].dim
+                self._columns[name] = (column, end)
+                column = end
+
+    # The session
+
+    def _set_optimizer(self, optimizer: Any, name: str, settings: dict[str, float]) -> None:
+        if self._engine is not None:
+            raise RuntimeError("make the optimizer before the first mini-batch")
+        self._optimizer, self._rule = optimizer, (name, settings)
+
+    def _session(self) -> Any:
+        if self._engine is None:
+            name, settings = self._rule
+            tables = [
+                _TableArgs(name=of, optimizer=name, settings=settings, **dataclasses.asdict(table))
+                for of, table in self.tables.items()
+            ]
+            features = [
+                _FeatureArgs(
+                    name=of,
+                    table=self._numbers[feature.table],
+                    pooling=self._pooling(feature),
+                    namespace=feature.namespace or feature.table,
+                )
+                for of, feature in self.features.items()
+            ]
+            self._engine = _stepwell.Engine(tables, features, self._tiers, self._saved)
+        return self._engine
+
+    def _pooling(self, feature: Feature) -> str:
+        if feature.table in self._unpooled:
+            return "none"
+        return str(feature.pooling)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps trained."""
+        return int(self._session().steps)
+
+    def close(self) -> None:
+        """Ends the session and frees its memory and temporary files."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def __enter__(self) -> Embeddings:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    # Mini-batches
+
+    def _feed(self, ids: Any, train: bool) -> dict[str, Any]:
+        """Feeds the ids of all features; returns the offsets of those that have bags."""
+        if not isinstance(ids, dict):
+            if len(self.features) != 1:
+                raise ValueError("give ids as a dict by feature")
+            ids = {name: ids for name in self.features}
+        missing, other = set(self.features) - set(ids), set(ids) - set(self.features)
+        if missing or other:
+            which = f"feature '{min(missing)}' has no ids" if missing else (
+                f"there is no feature '{min(other)}'"
+            )
+            raise ValueError(which)
+        arrays = {name: _arrays(name, ids[name]) for name in self.features}
+        counts = {
+            len(values) if offsets is None else len(offsets) - 1
+            for values, offsets, _ in arrays.values()
+        }
+        if len(counts) != 1:
+            each = ", ".join(str(count) for count in sorted(counts))
+            raise ValueError(f"features have different numbers of examples: {each}")
+        self._session().feed(list(arrays.values()), counts.pop(), train)
+        return {name: offsets for name, (_, offsets, _) in arrays.items()}
+
+    def _next(self, offsets: dict[str, Any], examples_of: Any, train: bool) -> Any:
+        """The embeddings of the next mini-batch that was fed."""
+        engine = self._session()
+        if not engine.ready():
+            raise RuntimeError("no mini-batch is left")
+        self._turn = _Turn(self, offsets, examples_of, train)
+        return self._turn.embeddings()
+
+    def ahead(
+        self,
+        batches: Iterable[Any],
+        ids: Callable[[Any], Any] = lambda batch: batch,
+        train: bool = True,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yields each batch with its embeddings, while those of coming batches are loaded.
+
+        `ids` returns a batch's ids by feature: for each feature an integer array of one id an
+        example (examples), of a fixed number (examples, ids), or (values, offsets) or (values,
+        offsets, weights) with examples + 1 offsets. Embeddings are a dict by feature, or a single
+        array if there is one feature: pooled ones (examples, dim), others [`Rows`].
+        """
+        source, waiting, more = iter(batches), deque[tuple[Any, dict[str, Any], int]](), True
+        engine = self._session()
+        try:
+            while True:
+                while more and engine.has_room():
+                    try:
+                        batch = next(source)
+                    except StopIteration:
+                        more = False
+                        break
+                    of_batch = ids(batch)
+                    offsets = self._feed(of_batch, train)
+                    waiting.append((batch, offsets, self._examples(of_batch)))
+                if not waiting:
+                    return
+                batch, offsets, examples = waiting[0]
+                x = self._next(offsets, examples, train)
+                waiting.popleft()
+                yield batch, x
+        finally:
+            # A loop that ended early leaves mini-batches behind.
+            self._turn = None
+            while waiting and engine.ready():
+                waiting.popleft()
+
+    def _examples(self, ids: Any) -> int:
+        values = ids if not isinstance(ids, dict) else next(iter(ids[n] for n in self.features))
+        values, offsets, _ = _arrays("", values)
+        return len(values) if offsets is None else len(offsets) - 1
+
+    def __call__(self, ids: Any, train: bool | None = None) -> Any:
+        """Embeddings of one mini-batch of ids, with nothing loaded ahead.
+
+        By default it trains if PyTorch records gradients and an optimizer was made.
+        """
+        if train is None:
+            grads = self._torch is not None and self._torch.is_grad_enabled()
+            train = self._optimizer is not None and grads
+        offsets = self._feed(ids, train)
+        return self._next(offsets, self._examples(ids), train)
+
+    def step(self, gradients: Any = None) -> None:
+        """Ends the step with `gradients`: for each feature the gradient of its embeddings, of
+        `Rows` that of the distinct rows; missing ones are zeros. For programs without PyTorch."""
+        if self._turn is None:
+            raise RuntimeError("no mini-batch is current")
+        if gradients is not None and not isinstance(gradients, dict):
+            gradients = {name: gradients for name in self.features}
+        turn, self._turn = self._turn, None
+        turn.push(turn.given(gradients or {}))
+
+    def _step(self, lr: float) -> None:
+        if self._turn is None:
+            raise RuntimeError("no mini-batch is current: its step has ended, or was never begun")
+        if lr != self._lr:
+            for number in range(len(self.tables)):
+                self._session().set_learning_rate(number, lr)
+            self._lr = lr
+        turn, self._turn = self._turn, None
+        turn.push(turn.recorded())
+
+    # Rows
+
+    def get(self, feature: str, ids: Any) -> np.ndarray:
+        """Rows (ids, dim) of a feature's ids; rows that don't exist yet have initial weights. Ends
+        the current mini-batch."""
+        if feature not in self.features:
+            raise ValueError(f"there is no feature '{feature}'")
+        values, _, _ = _arrays(feature, ids)
+        rows = np.empty((len(values), self.tables[self.features[feature].table].dim), np.float32)
+        self._turn = None
+        self._session().read(list(self.features).index(feature), values, rows)
+        return rows
+
+    def digest(self) -> str:
+        """A digest of all rows: equal rows have equal digests. Ends the current mini-batch."""
+        self._turn = None
+        return str(self._session().digest())
+
+    # Checkpoints
+
+    def save(self, path: str | os.PathLike[str], extra: Any = None, keep: int = 2) -> str:
+        """Saves rows and `extra` in a checkpoint in directory `path`, where the newest `keep` stay;
+        returns its path. `extra` is bytes, or anything that `torch.save` takes. Mini-batches fed
+        ahead stay fed; the current one ends."""
+        self._turn = None
+        config = {
+            "tables": {name: dataclasses.asdict(table) for name, table in self.tables.items()},
+            "features": {name: dataclasses.asdict(of) for name, of in self.features.items()},
+            "extra": None if extra is None else "bytes" if isinstance(extra, bytes) else "torch",
+        }
+        if isinstance(extra, bytes):
+            data = extra
+        elif extra is None:
+            data = b""
+        elif torch is None:
+            raise TypeError("without PyTorch, extra must be bytes")
+        else:
+            buffer = io.BytesIO()
+            torch.save(extra, buffer)
+            data = buffer.getvalue()
+        head = json.dumps(config).encode()
+        whole = len(head).to_bytes(8, "little") + head + data
+        return str(self._session().save(os.fspath(path), keep, whole))
+
+
+def load(path: str | os.PathLike[str], **tiers: Any) -> tuple[Embeddings, Any]:
+    """Opens the newest checkpoint in `path` that [`Embeddings.save`] wrote; returns the embeddings
+    and `extra`. `tiers` are memory, path, lookahead and so on, as in [`Embeddings`]."""
+    whole, _ = _stepwell.Engine.saved(os.fspath(path))
+    if len(whole) < 8:
+        raise ValueError(f"{os.fspath(path)} was not saved by stepwell.Embeddings")
+    end = 8 + int.from_bytes(whole[:8], "little")
+    config, data = json.loads(whole[8:end]), whole[end:]
+    emb = Embeddings(
+        {name: Table(**table) for name, table in config["tables"].items()},
+        {name: Feature(**of) for name, of in config["features"].items()},
+        **tiers,
+    )
+    emb._saved = os.fspath(path)
+    if config["extra"] == "bytes":
+        return emb, data
+    if config["extra"] is None:
+        return emb, None
+    if torch is None:
+        raise ImportError("the checkpoint has a PyTorch model: install torch to load it")
+    return emb, torch.load(io.BytesIO(data), weights_only=True)
+
+
+class _Turn:
+    """The current mini-batch."""
+
+    def __init__(self, emb: Embeddings, offsets: dict[str, Any], examples: int, train: bool):
+        self.emb, self.offsets, self.examples, self.train = emb, offsets, examples, train
+        self.leaves: dict[str, Any] = {}
+        self.leaf: Any = None
+
+    def embeddings(self) -> Any:
+        emb = self.emb
+        engine = emb._engine
+        found: dict[str, Any] = {}
+        if engine.width > 0:
+            x = np.empty((self.examples, engine.width), np.float32)
+            engine.gather(x)
+            self.leaf = self.leaf_of(x)
+            for name, (begin, end) in emb._columns.items():
+                found[name] = self.leaf[:, begin:end]
+        for table in emb.tables:
+            if table in emb._unpooled:
+                self.rows_of(table, found)
+        if emb._torch is not None and emb._optimizer is not None and self.train:
+            params = [leaf for leaf in [self.leaf, *self.leaves.values()] if leaf is not None]
+            emb._optimizer.param_groups[0]["params"] = params
+        if len(emb.features) == 1:
+            return next(iter(found.values()))
+        return {name: found[name] for name in emb.features}
+
+    def leaf_of(self, array: np.ndarray) -> Any:
+        if self.emb._torch is None:
+            return array
+        return torch.from_numpy(array).requires_grad_(self.train)
+
+    def rows_of(self, table: str, found: dict[str, Any]) -> None:
+        """Adds the rows of each feature of a table that isn't pooled."""
+        emb, number = self.emb, self.emb._numbers[table]
+        count, ids = emb._engine.counts(number)
+        rows = np.empty((count, emb.tables[table].dim), np.float32)
+        places = np.empty(ids, np.int64)
+        emb._engine.rows(number, rows, places)
+        leaf = self.leaves[table] = self.leaf_of(rows)
+        # Ids are in the order of examples, and of features within each.
+        names = [name for name, of in emb.features.items() if of.table == table]
+        ends = np.stack([self.counts(name) for name in names], 1).ravel().cumsum()
+        begins = np.concatenate([[0], ends[:-1]])
+        for at, name in enumerate(names):
+            spans = zip(begins[at :: len(names)], ends[at :: len(names)])
+            parts = [places[begin:end] for begin, end in spans] if len(names) > 1 else [places]
+            index = np.concatenate(parts) if parts else places
+            offsets = np.concatenate([[0], self.counts(name).cumsum()])
+            if emb._torch is not None:
+                index, offsets = torch.from_numpy(index), torch.from_numpy(offsets)
+            found[name] = Rows(leaf, index, offsets)
+
+    def counts(self, name: str) -> Any:
+        """Number of ids of each example."""
+        offsets = self.offsets[name]
+        return np.ones(self.examples, np.int64) if offsets is None else np.diff(offsets)
+
+    def given(self, gradients: dict[str, Any]) -> tuple[Any, list[tuple[int, Any]]]:
+        """Gradients that the caller computed, by feature."""
+        emb = self.emb
+        unknown = set(gradients) - set(emb.features)
+        if unknown:
+            raise ValueError(f"there is no feature '{min(unknown)}'")
+        d_x = np.zeros((self.examples, emb._engine.width), np.float32)
+        d_rows: dict[int, Any] = {}
+        for name, gradient in gradients.items():
+            if gradient is None:
+                continue
+            gradient = np.ascontiguousarray(_numpy(gradient), np.float32)
+            if name in emb._columns:
+                begin, end = emb._columns[name]
+                if gradient.shape != (self.examples, end - begin):
+                    wanted = (self.examples, end - begin)
+                    raise ValueError(f"feature '{name}': gradient {gradient.shape}, not {wanted}")
+                d_x[:, begin:end] = gradient
+            else:
+                number = emb._numbers[emb.features[name].table]
+                d_rows[number] = d_rows[number] + gradient if number in d_rows else gradient
+        return d_x, list(d_rows.items())
+
+    def recorded(self) -> tuple[Any, list[tuple[int, Any]]]:
+        """Gradients that PyTorch recorded."""
+        d_rows = [
+            (self.emb._numbers[table], _array(leaf.grad))
+            for table, leaf in self.leaves.items()
+            if leaf.grad is not None
+        ]
+        d_x = None if self.leaf is None or self.leaf.grad is None else _array(self.leaf.grad)
+        return d_x, d_rows
+
+    def push(self, gradients: tuple[Any, list[tuple[int, Any]]]) -> None:
+        self.emb._engine.push(*gradients)
+
+
+def _array(gradient: Any) -> np.ndarray:
+    return np.ascontiguousarray(gradient.detach().to("cpu", torch.float32).numpy())
+
+
+def _arrays(name: str, ids: Any) -> tuple[Any, Any, Any]:
+    """Values, offsets and weights of a feature's ids."""
+    if isinstance(ids, (tuple, list)) and len(ids) in (2, 3) and hasattr(ids[0], "__len__"):
+        values, offsets, *weights = ids
+        offsets = _integers(name, offsets)
+        weight = np.ascontiguousarray(_numpy(weights[0]), np.float32) if weights else None
+        return _integers(name, values).ravel(), offsets, weight
+    values = _integers(name, ids)
+    if values.ndim == 1:
+        return values, None, None
+    if values.ndim != 2:
+        raise ValueError(f"feature '{name}': ids of {values.ndim} dimensions: give 1 or 2")
+    examples, each = values.shape
+    return values.ravel(), np.arange(examples + 1, dtype=np.int64) * each, None
+
+
+def _numpy(values: Any) -> np.ndarray:
+    if torch is not None and isinstance(values, torch.Tensor):
+        return values.detach().cpu().numpy()
+    return np.asarray(values)
+
+
+def _integers(name: str, values: Any) -> np.ndarray:
+    array = _numpy(values)
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"feature '{name}': ids are {array.dtype}: give integers")
+    if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"feature '{name}': an id exceeds 2^63 - 1")
+    return np.ascontiguousarray(array, np.int64)

@@ -1,0 +1,77 @@
+"""Optimizers of rows. With PyTorch, they are `torch.optim.Optimizer`s: schedulers, `GradScaler` and
+gradient clipping work on them, and `step` updates the rows of the current mini-batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._torch import torch
+
+_Base: Any = torch.optim.Optimizer if torch is not None else object
+
+
+class RowOptimizer(_Base):
+    """Updates the rows of `emb` with the gradient of the current mini-batch's embeddings."""
+
+    name = ""
+
+    def __init__(self, emb: Any, lr: float, **settings: float) -> None:
+        self.emb = emb
+        if torch is not None:
+            # The parameter is a stand-in until the first mini-batch is there.
+            super().__init__([{"params": [torch.nn.Parameter(torch.empty(0))], "lr": lr}], {})
+        else:
+            self.param_groups = [{"params": [], "lr": lr}]
+        emb._set_optimizer(self, self.name, {"lr": lr, **settings})
+
+    @property
+    def lr(self) -> float:
+        """Learning rate of the next step."""
+        return float(self.param_groups[0]["lr"])
+
+    def step(self, closure: Any = None) -> Any:
+        """Ends the current mini-batch's step; without a gradient, that of zeros."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self.emb._step(self.lr)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Does nothing: each mini-batch has embeddings of its own."""
+
+
+class SGD(RowOptimizer):
+    """Gradient descent."""
+
+    name = "sgd"
+
+    def __init__(self, emb: Any, lr: float) -> None:
+        super().__init__(emb, lr)
+
+
+class Adagrad(RowOptimizer):
+    """Adagrad; each row has its own sums of squares."""
+
+    name = "adagrad"
+
+    def __init__(
+        self, emb: Any, lr: float, eps: float = 1e-10, initial_accumulator_value: float = 0.0
+    ) -> None:
+        super().__init__(emb, lr, eps=eps, initial=initial_accumulator_value)
+
+
+class Adam(RowOptimizer):
+    """Adam; each row has its own moments and counts its own steps."""
+
+    name = "adam"
+
+    def __init__(
+        self,
+        emb: Any,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        super().__init__(emb, lr, beta1=betas[0], beta2=betas[1], eps=eps)

@@ -1,0 +1,279 @@
+"""Embeddings without PyTorch: the rows are those of a plain model in NumPy, whatever the memory."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import stepwell
+
+EXAMPLES = 64
+
+
+def batches(count, vocabulary=3000):
+    random = np.random.default_rng(1)
+    for _ in range(count):
+        lengths = random.integers(0, 4, EXAMPLES)
+        offsets = np.concatenate([[0], lengths.cumsum()])
+        yield {
+            "user": random.integers(0, vocabulary, EXAMPLES),
+            "hist": (random.integers(0, vocabulary, offsets[-1]), offsets),
+            "item": random.integers(0, vocabulary, (EXAMPLES, 2)),
+        }
+
+
+def tables():
+    return {"user": stepwell.Table(4, init_range=0.5), "item": stepwell.Table(8, init_range=0.5)}
+
+
+FEATURES = {
+    "user": "user",
+    "hist": stepwell.Feature("item", pooling="mean"),
+    "item": "item",
+}
+
+
+def embeddings(memory="64MiB", lookahead=2, **more):
+    emb = stepwell.Embeddings(tables(), FEATURES, memory=memory, lookahead=lookahead, arrays="numpy", **more)
+    stepwell.optim.Adagrad(emb, lr=0.1)
+    return emb
+
+
+def train(emb, data):
+    for _, x in emb.ahead(data):
+        emb.step({name: rows - 0.25 for name, rows in x.items()})
+
+
+def trained(memory, lookahead, data=None):
+    with embeddings(memory, lookahead) as emb:
+        train(emb, data or batches(60))
+        return emb.digest()
+
+
+class Plain:
+    """The same rows in dictionaries."""
+
+    def __init__(self, emb):
+        self.emb, self.rows, self.sums = emb, {}, {}
+
+    def row(self, feature, id):
+        table = self.emb.features[feature].table
+        if (table, id) not in self.rows:
+            self.rows[table, id] = self.emb.get(feature, [id])[0].astype(np.float64)
+            self.sums[table, id] = np.zeros_like(self.rows[table, id])
+        return self.rows[table, id]
+
+    def bags(self, ids):
+        for feature, of in ids.items():
+            if isinstance(of, tuple):
+                values, offsets = of
+                yield feature, [values[a:b] for a, b in zip(offsets, offsets[1:])]
+            else:
+                yield feature, list(of.reshape(EXAMPLES, -1))
+
+    def pool(self, feature, bag):
+        width = self.emb.tables[self.emb.features[feature].table].dim
+        total = sum((self.row(feature, id) for id in bag), np.zeros(width))
+        return total / max(len(bag), 1) if feature == "hist" else total
+
+    def step(self, ids):
+        gradients = {}
+        for feature, bags in self.bags(ids):
+            table = self.emb.features[feature].table
+            for bag in bags:
+                d_x = (self.pool(feature, bag) - 0.25).astype(np.float64)
+                scale = 1 / max(len(bag), 1) if feature == "hist" else 1
+                for id in bag:
+                    key = (table, id)
+                    gradients[key] = gradients.get(key, 0) + d_x * scale
+        for key, gradient in gradients.items():
+            self.sums[key] += gradient**2
+            self.rows[key] -= 0.1 * gradient / (np.sqrt(self.sums[key]) + 1e-10)
+
+
+class RowsTest(unittest.TestCase):
+    def test_rows_are_those_of_a_plain_model(self):
+        with embeddings(memory="256KiB") as emb, embeddings() as untouched:
+            plain = Plain(untouched)
+            for ids, x in emb.ahead(batches(8, 200)):
+                for feature, bags in plain.bags(ids):
+                    expected = np.stack([plain.pool(feature, bag) for bag in bags])
+                    np.testing.assert_allclose(x[feature], expected, atol=2e-5)
+                plain.step(ids)
+                emb.step({name: rows - 0.25 for name, rows in x.items()})
+            for (table, id), row in plain.rows.items():
+                feature = "user" if table == "user" else "item"
+                np.testing.assert_allclose(emb.get(feature, [id])[0], row, atol=2e-5)
+            self.assertEqual(emb.steps, 8)
+
+    def test_memory_and_lookahead_do_not_change_rows(self):
+        expected = trained("64MiB", 0)
+        for memory, lookahead in [("64MiB", 4), ("96KiB", 0), ("96KiB", 3)]:
+            self.assertEqual(trained(memory, lookahead), expected, (memory, lookahead))
+
+    def test_saved_embeddings_go_on(self):
+        expected, data = trained("64MiB", 0), list(batches(60))
+        with tempfile.TemporaryDirectory() as home:
+            emb, done = embeddings("96KiB"), 0
+            for end in [20, 40, 60]:
+                train(emb, data[done:end])
+                path = emb.save(home, extra=b"model %d" % end)
+                self.assertTrue(os.path.isdir(path))
+                emb.close()
+                emb, extra = stepwell.load(home, memory="128KiB", lookahead=1, arrays="numpy")
+                stepwell.optim.Adagrad(emb, lr=0.1)
+                self.assertEqual((extra, emb.steps), (b"model %d" % end, end))
+                done = end
+            self.assertEqual(emb.digest(), expected)
+            emb.close()
+
+    def test_a_save_in_the_middle_of_a_loop_changes_nothing(self):
+        expected = trained("64MiB", 0)
+        with tempfile.TemporaryDirectory() as home, embeddings("96KiB", 3) as emb:
+            for number, (_, x) in enumerate(emb.ahead(batches(60))):
+                emb.step({name: rows - 0.25 for name, rows in x.items()})
+                if number % 25 == 0:
+                    emb.save(home)
+                    emb.get("item", np.arange(100))
+            self.assertEqual(emb.digest(), expected)
+
+    def test_a_loop_that_ends_early_leaves_nothing_behind(self):
+        data = list(batches(30))
+        expected = trained("64MiB", 0, data)
+        with embeddings("96KiB", 4) as emb:
+            for number, (_, x) in enumerate(emb.ahead(data)):
+                emb.step({name: rows - 0.25 for name, rows in x.items()})
+                if number == 9:
+                    break
+            train(emb, data[10:])
+            self.assertEqual(emb.digest(), expected)
+
+    def test_evaluation_leaves_no_trace(self):
+        expected = trained("64MiB", 0)
+        with embeddings("96KiB") as emb:
+            for number, ids in enumerate(batches(60)):
+                if number % 10 == 0:
+                    for _ in emb.ahead(batches(3), train=False):
+                        pass
+                    emb(ids, train=False)
+                x = emb(ids, train=True)
+                emb.step({name: rows - 0.25 for name, rows in x.items()})
+            self.assertEqual(emb.digest(), expected)
+
+    def test_rows_that_are_not_pooled(self):
+        """A list of rows that the caller sums is the bag that the engine sums."""
+
+        def run(pooling):
+            features = {"hist": stepwell.Feature("item", pooling=pooling), "item": "item"}
+            table = {"item": stepwell.Table(8, init_range=0.5)}
+            with stepwell.Embeddings(table, features, memory="256KiB", arrays="numpy") as emb:
+                stepwell.optim.SGD(emb, lr=0.05)
+                seen = []
+                for ids in batches(20, 300):
+                    del ids["user"]
+                    x = emb(ids, train=True)
+                    if pooling == "sum":
+                        pooled = x
+                        emb.step({name: rows - 0.25 for name, rows in x.items()})
+                    else:
+                        pooled, d_rows = {}, 0
+                        for name, of in x.items():
+                            spans = list(zip(of.offsets, of.offsets[1:]))
+                            rows = of.rows[of.index]
+                            pooled[name] = np.stack([rows[a:b].sum(0) for a, b in spans])
+                            each = np.repeat(pooled[name] - 0.25, np.diff(of.offsets), 0)
+                            gradient = np.zeros_like(of.rows)
+                            np.add.at(gradient, of.index, each)
+                            d_rows = d_rows + gradient
+                        emb.step({"item": d_rows})
+                    seen.append({name: rows.copy() for name, rows in pooled.items()})
+                return seen
+
+        for ours, theirs in zip(run("sum"), run(None)):
+            for name in ours:
+                np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5)
+
+    def test_invalid_input_is_refused_and_changes_nothing(self):
+        with embeddings("96KiB") as emb:
+            good = next(batches(1))
+            for ids, why in [
+                ({**good, "user": good["user"][:3]}, "different numbers of examples: 3, 64"),
+                ({"user": good["user"]}, "'hist' has no ids"),
+                ({**good, "other": good["user"]}, "no feature 'other'"),
+                ({**good, "user": good["user"] + 0.5}, "give integers"),
+                ({**good, "hist": (good["hist"][0], good["hist"][1][::-1])}, "must ascend"),
+                ({**good, "user": np.full(EXAMPLES, 2**63, np.uint64)}, "exceeds"),
+                (good["user"], "as a dict"),
+                ({name: np.arange(9999) for name in good}, "distinct rows"),
+            ]:
+                with self.assertRaisesRegex((ValueError, TypeError), why):
+                    emb(ids, train=True)
+            with self.assertRaisesRegex(RuntimeError, "no mini-batch is current"):
+                emb.step({})
+            emb(good, train=True)
+            with self.assertRaisesRegex(ValueError, "feature 'user': gradient"):
+                emb.step({"user": np.zeros((3, 4))})
+            train(emb, batches(60))
+            self.assertEqual(emb.digest(), trained("64MiB", 0))
+
+    def test_tables_and_settings_are_checked(self):
+        table = {"item": stepwell.Table(4)}
+        for tables, features, more, why in [
+            (table, {"item": "items"}, {}, "no table 'items', only item"),
+            ({}, {"item": "item"}, {}, "at least one table"),
+            ({**table, "user": stepwell.Table(4)}, {"item": "item"}, {}, "'user' has no feature"),
+            (table, {"item": "item"}, {"memory": "much"}, "memory: 'much' is not a number"),
+            (table, {"item": stepwell.Feature("item", "max")}, {}, "pooling is 'max': give one"),
+            ({"item": stepwell.Table(4, storage="f8")}, {"item": "item"}, {}, "storage is 'f8'"),
+            (table, {"item": "item"}, {"memory": 10}, "cannot hold even one row"),
+            (table, {"item": "item"}, {"arrays": "jax"}, "arrays is 'jax'"),
+        ]:
+            with self.assertRaisesRegex(ValueError, why):
+                stepwell.Embeddings(tables, features, **more)(np.arange(3), train=False)
+        with self.assertRaisesRegex(ValueError, "holds no checkpoint|does not exist"):
+            stepwell.load("/no/such/checkpoint")
+
+    def test_a_learning_rate_holds_from_the_next_step_on(self):
+        with stepwell.Embeddings({"item": stepwell.Table(4)}, {"item": "item"}) as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.5)
+            before = emb.get("item", [7])
+            for lr in [0.5, 0.25, 0.0]:
+                rows.param_groups[0]["lr"] = lr
+                emb(np.array([7]), train=True)
+                emb._session().set_learning_rate(0, lr)
+                emb.step(np.ones((1, 4), np.float32))
+            np.testing.assert_allclose(before - emb.get("item", [7]), 0.75, atol=1e-6)
+
+    def test_a_child_made_by_fork_is_told(self):
+        with embeddings("96KiB") as emb:
+            train(emb, batches(3))
+            child = os.fork()
+            if child == 0:
+                try:
+                    emb.get("item", [1])
+                except RuntimeError as error:
+                    os._exit(7 if "belong to process" in str(error) else 1)
+                os._exit(2)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+            train(emb, batches(3))
+
+    def test_a_program_that_forgets_to_close_ends(self):
+        code = (
+            "import numpy as np, stepwell\n"
+            "emb = stepwell.Embeddings({'a': stepwell.Table(4)}, {'a': 'a'})\n"
+            "stepwell.optim.SGD(emb, lr=0.1)\n"
+            "for ids, x in emb.ahead([np.arange(5)] * 9):\n"
+            "    emb.step(np.ones((5, 4), np.float32))\n"
+            "print(emb.steps)\n"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "9\n", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,198 @@
+"""Embeddings in PyTorch's loops: gradients are autograd's, and the usual tools work unchanged."""
+
+import tempfile
+import unittest
+
+import numpy as np
+
+import stepwell
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError as error:
+    raise unittest.SkipTest("PyTorch is not installed") from error
+
+EXAMPLES = 32
+ROWS = 200
+
+
+def batches(count, seed=1):
+    random = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        lengths = torch.randint(0, 5, (EXAMPLES,), generator=random)
+        offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)])
+        ids = {
+            "user": torch.randint(0, ROWS, (EXAMPLES,), generator=random),
+            "hist": (torch.randint(0, ROWS, (int(offsets[-1]),), generator=random), offsets),
+        }
+        yield {"ids": ids, "label": torch.rand(EXAMPLES, generator=random)}
+
+
+def embeddings(pooling="sum", memory="64KiB", **more):
+    return stepwell.Embeddings(
+        {"user": stepwell.Table(4, init_range=0.5), "item": stepwell.Table(4, init_range=0.5)},
+        {"user": "user", "hist": stepwell.Feature("item", pooling=pooling)},
+        memory=memory,
+        **more,
+    )
+
+
+def model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+
+
+def loss_of(dense, user, hist, label):
+    logits = dense(torch.cat([user, hist], 1)).squeeze(1)
+    return F.binary_cross_entropy_with_logits(logits, label)
+
+
+def as_parameters(emb):
+    """The rows of all ids as parameters of PyTorch."""
+    ids = np.arange(ROWS)
+    return [nn.Parameter(torch.from_numpy(emb.get(name, ids))) for name in ("user", "hist")]
+
+
+def pooled(rows, ids, mode):
+    values, offsets = ids["hist"]
+    hist = F.embedding_bag(values, rows[1], offsets, mode=mode, include_last_offset=True)
+    return F.embedding(ids["user"], rows[0]), hist
+
+
+class TorchTest(unittest.TestCase):
+    def check_rows(self, emb, expected, atol=1e-5):
+        for name, rows in zip(("user", "hist"), expected):
+            found = emb.get(name, np.arange(ROWS))
+            np.testing.assert_allclose(found, rows.detach().numpy(), atol=atol)
+
+    def test_rows_train_as_parameters_of_pytorch(self):
+        for pooling in ["sum", "mean"]:
+            with embeddings(pooling) as emb:
+                rows = stepwell.optim.SGD(emb, lr=0.5)
+                theirs = as_parameters(emb)
+                ours, other = model(), model()
+                dense = torch.optim.SGD(ours.parameters(), lr=0.1)
+                all_of_theirs = torch.optim.SGD(
+                    [{"params": theirs, "lr": 0.5}, {"params": other.parameters(), "lr": 0.1}]
+                )
+                for batch, x in emb.ahead(batches(20), ids=lambda batch: batch["ids"]):
+                    loss = loss_of(ours, x["user"], x["hist"], batch["label"])
+                    dense.zero_grad()
+                    loss.backward()
+                    rows.step()
+                    dense.step()
+                    all_of_theirs.zero_grad()
+                    expected = loss_of(other, *pooled(theirs, batch["ids"], pooling), batch["label"])
+                    expected.backward()
+                    all_of_theirs.step()
+                    self.assertAlmostEqual(loss.item(), expected.item(), places=4)
+                self.check_rows(emb, theirs)
+
+    def test_rows_that_are_not_pooled_have_autograds_gradients(self):
+        with embeddings(None) as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.5)
+            theirs = as_parameters(emb)
+            ours, other = model(), model()
+            optimizer = torch.optim.SGD(theirs, lr=0.5)
+            for batch, x in emb.ahead(batches(10), ids=lambda batch: batch["ids"]):
+                of = x["hist"]
+                hist = F.embedding_bag(
+                    of.index, of.rows, of.offsets, mode="mean", include_last_offset=True
+                )
+                loss_of(ours, x["user"], hist, batch["label"]).backward()
+                rows.step()
+                optimizer.zero_grad()
+                loss_of(other, *pooled(theirs, batch["ids"], "mean"), batch["label"]).backward()
+                optimizer.step()
+            self.check_rows(emb, theirs)
+
+    def test_tools_of_pytorch_work_on_the_row_optimizer(self):
+        with embeddings() as emb:
+            rows = stepwell.optim.Adagrad(emb, lr=0.5)
+            dense_model = model()
+            dense = torch.optim.Adam(dense_model.parameters())
+            schedule = torch.optim.lr_scheduler.LinearLR(rows, 1.0, 0.1, total_iters=10)
+            scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+            rates, first = [], emb.get("user", np.arange(ROWS))
+            for batch, x in emb.ahead(batches(10), ids=lambda batch: batch["ids"]):
+                with torch.autocast("cpu", torch.bfloat16):
+                    loss = loss_of(dense_model, x["user"], x["hist"], batch["label"])
+                dense.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.unscale_(rows)
+                scaler.unscale_(dense)
+                leaves = rows.param_groups[0]["params"]
+                norm = nn.utils.clip_grad_norm_(leaves, 0.01)
+                self.assertTrue(norm > 0 and all(leaf.grad is not None for leaf in leaves))
+                scaler.step(rows)
+                scaler.step(dense)
+                scaler.update()
+                rates.append(rows.lr)
+                schedule.step()
+            self.assertEqual(emb.steps, 10)
+            self.assertTrue(rates[0] == 0.5 and rates[-1] < 0.1)
+            self.assertFalse(np.array_equal(first, emb.get("user", np.arange(ROWS))))
+
+    def test_a_skipped_step_leaves_no_trace(self):
+        with embeddings() as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.5)
+            before = emb.digest()
+            scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+            for batch, x in emb.ahead(batches(3), ids=lambda batch: batch["ids"]):
+                scaler.scale(x["user"].sum() * float("inf")).backward()
+                scaler.step(rows)
+                scaler.update()
+            self.assertEqual((emb.digest(), emb.steps), (before, 0))
+
+    def test_a_compiled_model_trains(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("torch.compile is missing")
+        with embeddings() as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.5)
+            compiled = torch.compile(model(), fullgraph=True, backend="aot_eager")
+            for batch, x in emb.ahead(batches(3), ids=lambda batch: batch["ids"]):
+                loss_of(compiled, x["user"], x["hist"], batch["label"]).backward()
+                rows.step()
+            self.assertEqual(emb.steps, 3)
+
+    def test_a_model_is_saved_with_its_rows(self):
+        with tempfile.TemporaryDirectory() as home:
+            with embeddings() as emb:
+                rows = stepwell.optim.Adagrad(emb, lr=0.5)
+                dense = model()
+                for batch, x in emb.ahead(batches(5), ids=lambda batch: batch["ids"]):
+                    loss_of(dense, x["user"], x["hist"], batch["label"]).backward()
+                    rows.step()
+                emb.save(home, extra={"model": dense.state_dict()})
+                digest = emb.digest()
+            emb, extra = stepwell.load(home, memory="1MiB")
+            with emb:
+                stepwell.optim.Adagrad(emb, lr=0.5)
+                self.assertEqual((emb.digest(), emb.steps), (digest, 5))
+                again = model()
+                again.load_state_dict(extra["model"])
+                for ours, theirs in zip(again.parameters(), dense.parameters()):
+                    self.assertTrue(torch.equal(ours, theirs))
+
+    def test_embeddings_without_gradients_are_evaluated(self):
+        with embeddings() as emb:
+            stepwell.optim.SGD(emb, lr=0.5)
+            batch = next(batches(1))
+            with torch.no_grad():
+                x = emb(batch["ids"])
+            self.assertFalse(x["user"].requires_grad)
+            self.assertTrue(emb(batch["ids"])["user"].requires_grad)
+
+    def test_a_second_step_of_one_mini_batch_is_refused(self):
+        with embeddings() as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.5)
+            emb(next(batches(1))["ids"])["user"].sum().backward()
+            rows.step()
+            with self.assertRaisesRegex(RuntimeError, "its step has ended"):
+                rows.step()
+
+
+if __name__ == "__main__":
+    unittest.main()
