@@ -12,6 +12,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::{ByteCount, Key, Namespace};
 use stepwell_engine::{
     Bags, BagsRef, Error, Next, Pooled, Preparer, Purpose, SavedSession, Session, Shape, Tiers,
+    Waiting,
 };
 
 use crate::arrays::{Array, ArrayMut};
@@ -141,6 +142,10 @@ fn push_key(keys: &mut Vec<Key>, namespace: &Namespace, id: i64) {
     }
     keys.push(namespace.key_of(&digits[at..]));
 }
+
+/// Mini-batches that were taken out.
+#[pyclass(frozen, module = "stepwell._stepwell")]
+pub(crate) struct SetAside(Mutex<Option<Waiting>>);
 
 /// Tables and the mini-batches that use them.
 #[pyclass(frozen, module = "stepwell._stepwell")]
@@ -300,6 +305,19 @@ impl Engine {
         });
         let prepared = prepared.map_err(failed)?;
         self.with(py, |session| session.feed_prepared(prepared).map_err(failed))
+    }
+
+    /// Takes out the mini-batches fed ahead, untrained, and ends the current one.
+    fn drain(&self, py: Python<'_>) -> PyResult<SetAside> {
+        let waiting = self.with(py, |session| session.drain().map_err(failed))?;
+        Ok(SetAside(Mutex::new(Some(waiting))))
+    }
+
+    /// Feeds mini-batches that were taken out.
+    fn feed_again(&self, py: Python<'_>, aside: &SetAside) -> PyResult<()> {
+        let waiting = lock(&aside.0).take();
+        let Some(waiting) = waiting else { return Ok(()) };
+        self.with(py, |session| session.feed_again(waiting).map_err(failed))
     }
 
     /// Makes the next mini-batch the current one, once its rows are loaded; `False` after the last.

@@ -151,6 +151,46 @@ class RowsTest(unittest.TestCase):
             train(emb, data[10:])
             self.assertEqual(emb.digest(), expected)
 
+    def test_loops_may_be_nested_and_interleaved(self):
+        data = list(batches(60))
+        expected = trained("64MiB", 0, data)
+        with embeddings("96KiB", 3) as emb:
+            for number, (ids, x) in enumerate(emb.ahead(data[:40])):
+                self.assertIs(ids, data[number])
+                emb.step({name: rows - 0.25 for name, rows in x.items()})
+                if number % 7 == 0:
+                    before = emb(data[3], train=False)["user"]
+                    for other, x in emb.ahead(data[:5], train=False):
+                        self.assertEqual(x["user"].shape, (EXAMPLES, 4))
+                        if other is data[3]:
+                            np.testing.assert_array_equal(x["user"], before)
+                            break
+            pairs = zip(emb.ahead(data[40:]), emb.ahead(data[:20], train=False))
+            for (ids, x), _ in pairs:
+                x = emb(ids, train=True)
+                emb.step({name: rows - 0.25 for name, rows in x.items()})
+            self.assertEqual((emb.digest(), emb.steps), (expected, 60))
+
+    def test_training_needs_an_optimizer(self):
+        with stepwell.Embeddings(tables(), FEATURES, arrays="numpy") as emb:
+            with self.assertRaisesRegex(RuntimeError, "needs an optimizer"):
+                emb(next(batches(1)), train=True)
+            self.assertEqual(emb(next(batches(1)))["user"].shape, (EXAMPLES, 4))
+
+    def test_a_loaded_checkpoint_can_be_read_without_an_optimizer(self):
+        with tempfile.TemporaryDirectory() as home:
+            with embeddings() as emb:
+                train(emb, batches(5))
+                emb.save(home)
+                digest, rows = emb.digest(), emb.get("item", np.arange(50))
+            with stepwell.load(home, memory="1MiB")[0] as emb:
+                np.testing.assert_array_equal(emb.get("item", np.arange(50)), rows)
+                self.assertEqual(emb.digest(), digest)
+            with stepwell.load(home, memory="1MiB")[0] as emb:
+                stepwell.optim.SGD(emb, lr=0.1)
+                with self.assertRaisesRegex(ValueError, "another optimizer"):
+                    emb.get("item", [1])
+
     def test_evaluation_leaves_no_trace(self):
         expected = trained("64MiB", 0)
         with embeddings("96KiB") as emb:
@@ -237,13 +277,13 @@ class RowsTest(unittest.TestCase):
             stepwell.load("/no/such/checkpoint")
 
     def test_a_learning_rate_holds_from_the_next_step_on(self):
-        with stepwell.Embeddings({"item": stepwell.Table(4)}, {"item": "item"}) as emb:
+        table = {"item": stepwell.Table(4)}
+        with stepwell.Embeddings(table, {"item": "item"}, arrays="numpy") as emb:
             rows = stepwell.optim.SGD(emb, lr=0.5)
             before = emb.get("item", [7])
             for lr in [0.5, 0.25, 0.0]:
                 rows.param_groups[0]["lr"] = lr
                 emb(np.array([7]), train=True)
-                emb._session().set_learning_rate(0, lr)
                 emb.step(np.ones((1, 4), np.float32))
             np.testing.assert_allclose(before - emb.get("item", [7]), 0.75, atol=1e-6)
 

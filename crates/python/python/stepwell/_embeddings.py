@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -144,6 +145,7 @@ class Embeddings:
         self._saved: str | None = None
         self._engine: Any = None
         self._turn: _Turn | None = None
+        self._stream: _Stream | None = None
         self._lr: float | None = None
         self._columns: dict[str, tuple[int, int]] = {}
         column = 0
@@ -202,18 +204,19 @@ class Embeddings:
 
     # Mini-batches
 
-    def _feed(self, ids: Any, train: bool) -> dict[str, Any]:
-        """Feeds the ids of all features; returns the offsets of those that have bags."""
+    def _feed(self, ids: Any, train: bool) -> _Fed:
+        """Feeds the ids of all features."""
+        if train and self._optimizer is None:
+            raise RuntimeError("training needs an optimizer of stepwell.optim; or give train=False")
         if not isinstance(ids, dict):
             if len(self.features) != 1:
                 raise ValueError("give ids as a dict by feature")
             ids = {name: ids for name in self.features}
         missing, other = set(self.features) - set(ids), set(ids) - set(self.features)
-        if missing or other:
-            which = f"feature '{min(missing)}' has no ids" if missing else (
-                f"there is no feature '{min(other)}'"
-            )
-            raise ValueError(which)
+        if missing:
+            raise ValueError(f"feature '{min(missing)}' has no ids")
+        if other:
+            raise ValueError(f"there is no feature '{min(other)}'")
         arrays = {name: _arrays(name, ids[name]) for name in self.features}
         counts = {
             len(values) if offsets is None else len(offsets) - 1
@@ -222,16 +225,36 @@ class Embeddings:
         if len(counts) != 1:
             each = ", ".join(str(count) for count in sorted(counts))
             raise ValueError(f"features have different numbers of examples: {each}")
-        self._session().feed(list(arrays.values()), counts.pop(), train)
-        return {name: offsets for name, (_, offsets, _) in arrays.items()}
+        examples = counts.pop()
+        self._session().feed(list(arrays.values()), examples, train)
+        offsets = {name: offsets for name, (_, offsets, _) in arrays.items()}
+        return _Fed(offsets, examples, train)
 
-    def _next(self, offsets: dict[str, Any], examples_of: Any, train: bool) -> Any:
-        """The embeddings of the next mini-batch that was fed."""
-        engine = self._session()
-        if not engine.ready():
+    def _next(self, fed: _Fed) -> Any:
+        """The embeddings of the next mini-batch, which is `fed`."""
+        self._turn = None
+        if not self._session().ready():
             raise RuntimeError("no mini-batch is left")
-        self._turn = _Turn(self, offsets, examples_of, train)
+        self._turn = _Turn(self, fed)
         return self._turn.embeddings()
+
+    def _switch(self, stream: _Stream | None) -> None:
+        """Makes the mini-batches of `stream` those that are fed; others wait in theirs."""
+        if self._stream is stream:
+            return
+        self._turn = None
+        engine = self._session()
+        if self._stream is not None:
+            self._stream.aside = engine.drain()
+        self._stream = stream
+        if stream is not None and stream.aside is not None:
+            aside, stream.aside = stream.aside, None
+            engine.feed_again(aside)
+
+    def _discard(self) -> None:
+        """Takes out what is fed, unless the session has ended with an error."""
+        with contextlib.suppress(_stepwell.Error, RuntimeError):
+            self._session().drain()
 
     def ahead(
         self,
@@ -244,37 +267,32 @@ class Embeddings:
         `ids` returns a batch's ids by feature: for each feature an integer array of one id an
         example (examples), of a fixed number (examples, ids), or (values, offsets) or (values,
         offsets, weights) with examples + 1 offsets. Embeddings are a dict by feature, or a single
-        array if there is one feature: pooled ones (examples, dim), others [`Rows`].
+        array if there is one feature: pooled ones (examples, dim), others `Rows`. Loops may be
+        nested, such as an evaluation within training.
         """
-        source, waiting, more = iter(batches), deque[tuple[Any, dict[str, Any], int]](), True
+        source, stream, more = iter(batches), _Stream(), True
         engine = self._session()
         try:
             while True:
+                self._switch(stream)
                 while more and engine.has_room():
                     try:
                         batch = next(source)
                     except StopIteration:
                         more = False
                         break
-                    of_batch = ids(batch)
-                    offsets = self._feed(of_batch, train)
-                    waiting.append((batch, offsets, self._examples(of_batch)))
-                if not waiting:
+                    # The source may have used the embeddings itself.
+                    self._switch(stream)
+                    stream.fed.append((batch, self._feed(ids(batch), train)))
+                if not stream.fed:
                     return
-                batch, offsets, examples = waiting[0]
-                x = self._next(offsets, examples, train)
-                waiting.popleft()
-                yield batch, x
+                batch, fed = stream.fed.popleft()
+                yield batch, self._next(fed)
         finally:
             # A loop that ended early leaves mini-batches behind.
-            self._turn = None
-            while waiting and engine.ready():
-                waiting.popleft()
-
-    def _examples(self, ids: Any) -> int:
-        values = ids if not isinstance(ids, dict) else next(iter(ids[n] for n in self.features))
-        values, offsets, _ = _arrays("", values)
-        return len(values) if offsets is None else len(offsets) - 1
+            if self._stream is stream:
+                self._turn = self._stream = None
+                self._discard()
 
     def __call__(self, ids: Any, train: bool | None = None) -> Any:
         """Embeddings of one mini-batch of ids, with nothing loaded ahead.
@@ -284,14 +302,21 @@ class Embeddings:
         if train is None:
             grads = self._torch is not None and self._torch.is_grad_enabled()
             train = self._optimizer is not None and grads
-        offsets = self._feed(ids, train)
-        return self._next(offsets, self._examples(ids), train)
+        self._switch(None)
+        fed = self._feed(ids, train)
+        try:
+            return self._next(fed)
+        except BaseException:
+            self._discard()
+            raise
 
     def step(self, gradients: Any = None) -> None:
         """Ends the step with `gradients`: for each feature the gradient of its embeddings, of
         `Rows` that of the distinct rows; missing ones are zeros. For programs without PyTorch."""
         if self._turn is None:
-            raise RuntimeError("no mini-batch is current")
+            raise RuntimeError("no mini-batch is current: its step has ended, or was never begun")
+        if self._optimizer is not None and self._optimizer.lr != self._rate():
+            self._set_rate(self._optimizer.lr)
         if gradients is not None and not isinstance(gradients, dict):
             gradients = {name: gradients for name in self.features}
         turn, self._turn = self._turn, None
@@ -300,12 +325,19 @@ class Embeddings:
     def _step(self, lr: float) -> None:
         if self._turn is None:
             raise RuntimeError("no mini-batch is current: its step has ended, or was never begun")
-        if lr != self._lr:
-            for number in range(len(self.tables)):
-                self._session().set_learning_rate(number, lr)
-            self._lr = lr
+        if lr != self._rate():
+            self._set_rate(lr)
         turn, self._turn = self._turn, None
         turn.push(turn.recorded())
+
+    def _set_rate(self, lr: float) -> None:
+        for number in range(len(self.tables)):
+            self._session().set_learning_rate(number, lr)
+        self._lr = lr
+
+    def _rate(self) -> float:
+        """The learning rate of the last step, or the first."""
+        return self._rule[1]["lr"] if self._lr is None else self._lr
 
     # Rows
 
@@ -335,6 +367,7 @@ class Embeddings:
         config = {
             "tables": {name: dataclasses.asdict(table) for name, table in self.tables.items()},
             "features": {name: dataclasses.asdict(of) for name, of in self.features.items()},
+            "optimizer": [self._rule[0], {**self._rule[1], "lr": self._rate()}],
             "extra": None if extra is None else "bytes" if isinstance(extra, bytes) else "torch",
         }
         if isinstance(extra, bytes):
@@ -366,6 +399,9 @@ def load(path: str | os.PathLike[str], **tiers: Any) -> tuple[Embeddings, Any]:
         **tiers,
     )
     emb._saved = os.fspath(path)
+    name, settings = config["optimizer"]
+    # A checkpoint may have been saved at a rate of 0, which no optimizer begins with.
+    emb._rule = (name, {**settings, "lr": settings["lr"] or 1.0})
     if config["extra"] == "bytes":
         return emb, data
     if config["extra"] is None:
@@ -375,11 +411,30 @@ def load(path: str | os.PathLike[str], **tiers: Any) -> tuple[Embeddings, Any]:
     return emb, torch.load(io.BytesIO(data), weights_only=True)
 
 
+@dataclasses.dataclass
+class _Fed:
+    """A mini-batch as it was fed."""
+
+    offsets: dict[str, Any]
+    """Offsets of each feature's bags; None for one id an example."""
+    examples: int
+    train: bool
+
+
+class _Stream:
+    """Mini-batches of one loop."""
+
+    def __init__(self) -> None:
+        self.fed: deque[tuple[Any, _Fed]] = deque()
+        self.aside: Any = None
+        """Mini-batches that were fed and taken out, while another loop has its turn."""
+
+
 class _Turn:
     """The current mini-batch."""
 
-    def __init__(self, emb: Embeddings, offsets: dict[str, Any], examples: int, train: bool):
-        self.emb, self.offsets, self.examples, self.train = emb, offsets, examples, train
+    def __init__(self, emb: Embeddings, fed: _Fed):
+        self.emb, self.offsets, self.examples, self.train = emb, fed.offsets, fed.examples, fed.train
         self.leaves: dict[str, Any] = {}
         self.leaf: Any = None
 
