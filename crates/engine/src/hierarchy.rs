@@ -130,6 +130,11 @@ impl<C: Cargo> Hierarchy<C> {
         &self.counters
     }
 
+    /// Whether an error ended the stages.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Number of mini-batches fed and not retired.
     pub fn fed(&self) -> usize {
         self.fed
@@ -289,7 +294,11 @@ impl<C: Cargo> Hierarchy<C> {
             }
             let outcome = match &mut self.running {
                 Running::Threads(threads) if self.events.is_stopped() => {
-                    join(threads).map(|()| false)
+                    // In case that a thread panicked, and this one continues the panic.
+                    self.ended = Some("a stage panicked".to_owned());
+                    let joined = join(threads);
+                    self.ended = None;
+                    joined.map(|()| false)
                 }
                 Running::Threads(_) => {
                     self.events.wait_past_for(seen, rest);

@@ -40,8 +40,8 @@ impl RowOptimizer {
         Ok(Self { rule, arch: Arch::new() })
     }
 
-    /// The same optimizer with learning rate `lr`, which a schedule may lower to 0: then updates
-    /// change a row's state alone.
+    /// The same optimizer with learning rate `lr`. A schedule may lower it to 0: then updates change
+    /// only a row's state.
     ///
     /// # Errors
     /// If the rate is outside its range.

@@ -2,7 +2,7 @@
 //!
 //! - **Invariants.** A buffer keeps its array alive and its memory in place as long as it exists,
 //!   also while other Python threads run. Callers in Python pass arrays that nobody else changes
-//!   during the call, as for every function that releases the lock of the interpreter.
+//!   during the call, as for every function that releases the GIL.
 
 #![expect(unsafe_code, reason = "memory of Python's arrays is lent as slices")]
 
@@ -38,7 +38,7 @@ impl<T: Element> Array<T> {
     }
 }
 
-/// An array that is written.
+/// A writable array.
 pub(crate) struct ArrayMut<T>(PyBuffer<T>);
 
 impl<T: Element> ArrayMut<T> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rayon::prelude::*;
@@ -23,13 +23,15 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Fewest examples that a thread pools.
 const GRAIN: usize = 64;
 
-/// The Python error for an error of the engine.
+/// The Python error for an error of the engine that ended nothing.
 fn failed(error: Error) -> PyErr {
     match error {
-        Error::Refused(_) | Error::Settings(_) | Error::NoCheckpoint { .. } => {
-            PyValueError::new_err(error.to_string())
-        }
-        _ => crate::Error::new_err(error.to_string()),
+        Error::Ended(_) => crate::Error::new_err(error.to_string()),
+        Error::Refused(_)
+        | Error::Settings(_)
+        | Error::NoCheckpoint { .. }
+        | Error::Checkpoint { .. } => PyValueError::new_err(error.to_string()),
+        _ => PyOSError::new_err(error.to_string()),
     }
 }
 
@@ -143,6 +145,27 @@ fn push_key(keys: &mut Vec<Key>, namespace: &Namespace, id: i64) {
     keys.push(namespace.key_of(&digits[at..]));
 }
 
+/// A checkpoint, which stays until it is opened or dropped.
+#[pyclass(frozen, module = "stepwell._stepwell")]
+pub(crate) struct Saved(Mutex<Option<SavedSession>>);
+
+#[pymethods]
+impl Saved {
+    /// Opens the newest checkpoint in a directory, or the one at `path`.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let saved = py.detach(|| SavedSession::open(&path)).map_err(failed)?;
+        Ok(Self(Mutex::new(Some(saved))))
+    }
+
+    /// The caller's bytes.
+    #[getter]
+    fn extra<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let saved = lock(&self.0);
+        PyBytes::new(py, saved.as_ref().map_or(&[], |saved| &saved.extra))
+    }
+}
+
 /// Mini-batches that were taken out.
 #[pyclass(frozen, module = "stepwell._stepwell")]
 pub(crate) struct SetAside(Mutex<Option<Waiting>>);
@@ -173,9 +196,16 @@ impl Engine {
         work: impl FnOnce(&mut Session) -> PyResult<T> + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        py.detach(|| match &mut *lock(&self.session) {
-            Some(session) => work(session),
-            None => Err(PyRuntimeError::new_err("the embeddings are closed")),
+        py.detach(|| {
+            let mut session = lock(&self.session);
+            let Some(session) = &mut *session else {
+                return Err(PyRuntimeError::new_err("the embeddings are closed"));
+            };
+            let done = work(session);
+            match done {
+                Err(error) if session.has_ended() => Err(crate::Error::new_err(error.to_string())),
+                done => done,
+            }
         })
     }
 
@@ -227,7 +257,7 @@ impl Engine {
         tables: Vec<TableArgs>,
         features_of: Vec<FeatureArgs>,
         tiers: TierArgs,
-        saved: Option<PathBuf>,
+        saved: Option<&Saved>,
     ) -> PyResult<Self> {
         let specs = tables.iter().enumerate().map(|(number, table)| table.spec(number));
         let mut specs = specs.collect::<PyResult<Vec<_>>>()?;
@@ -238,10 +268,10 @@ impl Engine {
             of_tables[feature.table].push(number);
         }
         let (width, shape, wanted) = (columns.count, Shape::default(), tiers.tiers()?);
+        let saved = saved.and_then(|saved| lock(&saved.0).take());
         let opened = py.detach(|| match saved {
             None => Session::open(specs, columns, shape, &wanted),
-            Some(path) => {
-                let mut saved = SavedSession::open(&path)?;
+            Some(mut saved) => {
                 for (spec, was) in specs.iter_mut().zip(&saved.tables) {
                     spec.shared = was.shared;
                 }
@@ -262,13 +292,6 @@ impl Engine {
             pool,
             process: std::process::id(),
         })
-    }
-
-    /// The caller's bytes and the step of a checkpoint.
-    #[staticmethod]
-    fn saved(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyBytes>, u64)> {
-        let saved = py.detach(|| SavedSession::open(&path)).map_err(failed)?;
-        Ok((PyBytes::new(py, &saved.extra).unbind(), saved.step()))
     }
 
     /// Columns of the pooled embeddings.
@@ -503,8 +526,10 @@ fn no_turn() -> PyErr {
 impl Drop for Engine {
     fn drop(&mut self) {
         if std::process::id() != self.process {
-            // A child made by fork has no threads to join, and the files are its parent's.
-            std::mem::forget(lock(&self.session).take());
+            // A child made by fork has no threads to join, and the files are its parent's. Another
+            // thread may have had the lock at the fork.
+            let session = self.session.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(session.take());
         }
     }
 }

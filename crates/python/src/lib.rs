@@ -1,11 +1,12 @@
 //! `stepwell._stepwell`: the engine's sessions for Python. `python/stepwell` has the classes that
 //! users see.
 //!
-//! - **How.** [`Engine`] is a session behind a lock, which is never taken while the interpreter's is
-//!   held. Arrays are read and written where they are ([`arrays`]).
-//! - **Failure.** Invalid input is a `ValueError`; what ends a session is a `stepwell.Error`.
-//! - **Bounds.** Those of a [`Session`](stepwell_engine::Session), and a pool of threads that update
-//!   rows.
+//! - **How.** [`Engine`] is a session behind a lock, which no thread waits for while it holds the
+//!   GIL. Arrays are read and written where they are ([`arrays`]).
+//! - **Failure.** Invalid input is a `ValueError` and a disk's refusal to save an `OSError`: both
+//!   change nothing. An error that ends the session is a `stepwell.Error`.
+//! - **Bounds.** A [`Session`](stepwell_engine::Session)'s bounds, plus a thread pool that pools and
+//!   updates rows.
 
 #![deny(unsafe_code)]
 
@@ -15,7 +16,7 @@ mod specs;
 
 use pyo3::prelude::*;
 
-use self::engine::Engine;
+use self::engine::{Engine, Saved};
 
 pyo3::create_exception!(
     stepwell,
@@ -27,5 +28,6 @@ pyo3::create_exception!(
 #[pymodule]
 fn _stepwell(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", module.py().get_type::<Error>())?;
+    module.add_class::<Saved>()?;
     module.add_class::<Engine>()
 }

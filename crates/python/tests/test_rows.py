@@ -188,8 +188,43 @@ class RowsTest(unittest.TestCase):
                 self.assertEqual(emb.digest(), digest)
             with stepwell.load(home, memory="1MiB")[0] as emb:
                 stepwell.optim.SGD(emb, lr=0.1)
-                with self.assertRaisesRegex(ValueError, "another optimizer"):
+                with self.assertRaisesRegex(ValueError, "with sgd .* with adagrad"):
                     emb.get("item", [1])
+
+    def test_batches_before_a_bad_one_are_trained(self):
+        def failing(data):
+            yield from data
+            raise OSError("the loader failed")
+
+        data = list(batches(9))
+        expected = trained("64MiB", 0, data)
+        bad = {**data[0], "user": np.arange(3)}
+        for source, error in [(failing(data), OSError), ([*data, bad, *data], ValueError)]:
+            with embeddings("96KiB", 4) as emb:
+                with self.assertRaises(error):
+                    train(emb, source)
+                self.assertEqual((emb.digest(), emb.steps), (expected, 9))
+
+    def test_a_list_of_lists_has_an_example_in_each(self):
+        with stepwell.Embeddings({"a": stepwell.Table(4)}, {"a": "a"}, arrays="numpy") as emb:
+            self.assertEqual(emb([[1, 2], [0, 2]]).shape, (2, 4))
+            self.assertEqual(emb(([1, 2], [0, 2])).shape, (1, 4))
+            self.assertEqual(emb([np.array([1, 2]), np.array([0, 2])]).shape, (1, 4))
+            with self.assertRaisesRegex(ValueError, "one offset more"):
+                emb(([], []))
+
+    def test_a_save_that_fails_leaves_the_embeddings_usable(self):
+        with tempfile.TemporaryDirectory() as home, embeddings("96KiB") as emb:
+            train(emb, batches(5))
+            blocked = os.path.join(home, "file")
+            open(blocked, "w").close()
+            with self.assertRaises((OSError, ValueError)):
+                emb.save(os.path.join(blocked, "saved"))
+            emb.save(os.path.join(home, "one"), extra=b"a")
+            with self.assertRaisesRegex(ValueError, "other bytes"):
+                emb.save(os.path.join(home, "one"), extra=b"b")
+            train(emb, batches(5))
+            self.assertEqual(emb.steps, 10)
 
     def test_evaluation_leaves_no_trace(self):
         expected = trained("64MiB", 0)
@@ -256,6 +291,11 @@ class RowsTest(unittest.TestCase):
             emb(good, train=True)
             with self.assertRaisesRegex(ValueError, "feature 'user': gradient"):
                 emb.step({"user": np.zeros((3, 4))})
+            with self.assertRaisesRegex(ValueError, "as a dict"):
+                emb.step(np.zeros((EXAMPLES, 4)))
+            # The mini-batch is still the current one.
+            with self.assertRaisesRegex(ValueError, "no feature 'other'"):
+                emb.step({"other": np.zeros((EXAMPLES, 4))})
             train(emb, batches(60))
             self.assertEqual(emb.digest(), trained("64MiB", 0))
 
@@ -270,9 +310,12 @@ class RowsTest(unittest.TestCase):
             ({"item": stepwell.Table(4, storage="f8")}, {"item": "item"}, {}, "storage is 'f8'"),
             (table, {"item": "item"}, {"memory": 10}, "cannot hold even one row"),
             (table, {"item": "item"}, {"arrays": "jax"}, "arrays is 'jax'"),
+            (table, {"item": "item"}, {"lookahead": -1}, "lookahead is -1"),
         ]:
             with self.assertRaisesRegex(ValueError, why):
                 stepwell.Embeddings(tables, features, **more)(np.arange(3), train=False)
+        with self.assertRaisesRegex(ValueError, "admit_after is 256"):
+            stepwell.Table(4, admit_after=256)
         with self.assertRaisesRegex(ValueError, "holds no checkpoint|does not exist"):
             stepwell.load("/no/such/checkpoint")
 
@@ -287,7 +330,7 @@ class RowsTest(unittest.TestCase):
                 emb.step(np.ones((1, 4), np.float32))
             np.testing.assert_allclose(before - emb.get("item", [7]), 0.75, atol=1e-6)
 
-    def test_a_child_made_by_fork_is_told(self):
+    def test_a_child_made_by_fork_is_refused(self):
         with embeddings("96KiB") as emb:
             train(emb, batches(3))
             child = os.fork()

@@ -135,6 +135,20 @@ class TorchTest(unittest.TestCase):
             self.assertTrue(rates[0] == 0.5 and rates[-1] < 0.1)
             self.assertFalse(np.array_equal(first, emb.get("user", np.arange(ROWS))))
 
+    def test_a_row_optimizer_is_saved_with_its_schedule(self):
+        with embeddings(None) as emb:
+            rows = stepwell.optim.Adagrad(emb, lr=0.5)
+            schedule = torch.optim.lr_scheduler.StepLR(rows, 1, 0.5)
+            for batch, x in emb.ahead(batches(3), ids=lambda batch: batch["ids"]):
+                x["user"].sum().backward()
+                rows.step()
+                schedule.step()
+            state = rows.state_dict()
+        with embeddings(None) as emb:
+            again = stepwell.optim.Adagrad(emb, lr=0.5)
+            again.load_state_dict(state)
+            self.assertEqual(again.lr, 0.0625)
+
     def test_a_skipped_step_leaves_no_trace(self):
         with embeddings() as emb:
             rows = stepwell.optim.SGD(emb, lr=0.5)

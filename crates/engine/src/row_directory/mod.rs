@@ -29,7 +29,14 @@ const LOCK: &str = "lock";
 /// Keeps other runs out of a directory as long as it lives; a kill also releases it.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // A child made by fork shares the lock and may outlive this.
+        let _ = self.file.unlock();
+    }
 }
 
 impl DirectoryLock {
@@ -39,7 +46,7 @@ impl DirectoryLock {
         let options = File::options().create(true).append(true).open(&path);
         let file = options.map_err(file_error("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
                 "{} is in use by another run; choose another directory or wait for that run to end",
                 directory.display()
@@ -128,7 +135,7 @@ impl Scratch {
         fs::create_dir(&path).map_err(file_error("create directory", &path))?;
         Ok(Self {
             path,
-            _lock: DirectoryLock { _file: lock },
+            _lock: DirectoryLock { file: lock },
             temporary: true,
             kept: false,
             note: None,

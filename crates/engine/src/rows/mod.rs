@@ -297,7 +297,7 @@ impl EmbeddingBags {
     /// If a device fails.
     ///
     /// # Panics
-    /// Those of [`EmbeddingBags::apply`], or if a table has another number of rows.
+    /// As [`EmbeddingBags::apply`], and if a table has another number of rows.
     pub(crate) fn apply_all(
         &mut self,
         rows: &mut WorkingRows<'_>,

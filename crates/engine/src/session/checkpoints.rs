@@ -114,8 +114,8 @@ impl SavedSession {
             let same = TableSpec { optimizer: was.optimizer, ..table.clone() };
             if same != was || is != kept {
                 return wrong(format!(
-                    "table '{}' has other rows or another optimizer than table '{}' of the \
-                     checkpoint: change only its optimizer's settings",
+                    "table '{}' with {is} has other rows than table '{}' of the checkpoint with \
+                     {kept}: change only the settings of its optimizer",
                     table.name, was.name
                 ));
             }
@@ -272,7 +272,8 @@ impl Session {
         let mut waiting = Vec::new();
         while let Next::Ready(()) = self.ready_within(Duration::MAX)? {
             let minis = self.out.iter().flat_map(|unit| &unit.minis);
-            waiting.extend(minis.map(|mini| Prepared(untrained(mini))));
+            let spares = self.hierarchy.spares();
+            waiting.extend(minis.map(|mini| Prepared(untrained(mini, spares.take()))));
         }
         self.embeddings.abandon();
         Ok(Waiting(waiting))
@@ -288,13 +289,18 @@ impl Session {
     }
 }
 
-/// `mini` as it was fed.
-fn untrained(mini: &MiniBatch<Fed>) -> MiniBatch<Fed> {
-    let part = |part: &Part| Part { request: part.request.clone(), ..Part::default() };
-    MiniBatch {
+/// `mini` as it was fed, in the memory of `spare`, if there is one.
+fn untrained(mini: &MiniBatch<Fed>, spare: Option<MiniBatch<Fed>>) -> MiniBatch<Fed> {
+    let mut copy = spare.unwrap_or_else(|| MiniBatch {
         number: 0,
         purpose: mini.purpose,
-        parts: mini.parts.iter().map(part).collect(),
-        cargo: mini.cargo.clone(),
+        parts: mini.parts.iter().map(|_| Part::default()).collect(),
+        cargo: Fed::default(),
+    });
+    copy.purpose = mini.purpose;
+    for (copy, part) in copy.parts.iter_mut().zip(&mini.parts) {
+        copy.request.clone_from(&part.request);
     }
+    copy.cargo.clone_from(&mini.cargo);
+    copy
 }

@@ -192,7 +192,7 @@ impl Session {
     pub fn feed_prepared(&mut self, Prepared(mini): Prepared) -> Result<()> {
         if !self.has_room() {
             let fed = self.hierarchy.fed();
-            self.hierarchy.spares().keep(mini);
+            self.hierarchy.spares().give_back(mini);
             return Err(Error::Refused(format!(
                 "{fed} mini-batches are fed, as many as the lookahead allows: take one first"
             )));
@@ -229,8 +229,8 @@ impl Session {
     }
 
     /// The current mini-batch with its rows; `None` before the first, after the last, and once
-    /// gradients were pushed. Others may be fed between two calls, and a turn that was dropped
-    /// without a push is there again.
+    /// gradients were pushed. Others may be fed between two calls; dropping a turn without a push
+    /// keeps the mini-batch current.
     ///
     /// # Errors
     /// If a device fails.
@@ -269,6 +269,11 @@ impl Session {
             return Ok(());
         }
         Err(Error::Refused(format!("there are {count} tables, and no table {table}")))
+    }
+
+    /// Whether an error of a stage has ended the session; other errors change nothing.
+    pub fn has_ended(&self) -> bool {
+        self.hierarchy.has_ended()
     }
 
     /// Number of steps trained.

@@ -140,7 +140,7 @@ impl Preparer {
         match self.too_large(&mini) {
             None => Ok(Prepared(mini)),
             Some(why) => {
-                self.spares.keep(mini);
+                self.spares.give_back(mini);
                 Err(Error::Refused(why))
             }
         }

@@ -89,7 +89,7 @@ impl Turn<'_> {
     /// If a device fails.
     ///
     /// # Panics
-    /// Those of [`Turn::push`], or if a gradient has another length.
+    /// As [`Turn::push`], and if a gradient has another length.
     pub fn push_all(
         mut self,
         d_x: &[f32],

@@ -31,8 +31,15 @@ impl<C> Default for Spares<C> {
 }
 
 impl<C: Cargo> Spares<C> {
+    /// Keeps the memory of `mini`, which was not planned.
+    pub(crate) fn give_back(&self, mut mini: MiniBatch<C>) {
+        parts(&mut mini).for_each(Part::clear);
+        mini.cargo.clear();
+        self.kept().minis.push(mini);
+    }
+
     /// Keeps the memory of `mini`.
-    pub fn keep(&self, mut mini: MiniBatch<C>) {
+    pub(super) fn keep(&self, mut mini: MiniBatch<C>) {
         let take = |part: &mut Part| {
             part.clear();
             mem::take(&mut part.rows)

@@ -18,11 +18,11 @@ from ._torch import torch
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of `dim` weights, one for each id that was ever trained.
+    """Rows of `dim` weights. An id gets a row when it is first trained.
 
-    `storage` is "f32", "f16" or "bf16". With `admit_after=n`, an id gets a row at its n-th
-    occurrence; with `expire_after=n`, a row is removed after n steps without a use. Initial weights
-    are uniform in ±`init_range` and depend only on `seed`, the table and the id.
+    `storage` is "f32", "f16" or "bf16". With `admit_after=n`, at most 255, an id gets a row at its
+    n-th occurrence; with `expire_after=n`, a row is removed after n steps without a use. Initial
+    weights are uniform in ±`init_range` and depend only on `seed`, the table and the id.
     """
 
     dim: int
@@ -32,13 +32,19 @@ class Table:
     init_range: float = 0.01
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        _check("dim", self.dim, 1, 1 << 16)
+        _check("admit_after", self.admit_after, 0, 255)
+        _check("expire_after", self.expire_after, 0, 1 << 62)
+        _check("seed", self.seed, 0, (1 << 64) - 1)
+
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
     """Ids that select rows of `table`.
 
     `pooling` is "sum", "mean" or "sqrt_n" of a bag's rows, or None for the rows themselves
-    ([`Rows`]). Ids of one `namespace`, by default the table's name, are the same rows.
+    (`Rows`). Ids of one `namespace`, by default the table's name, are the same rows.
     """
 
     table: str
@@ -116,6 +122,8 @@ class Embeddings:
         if arrays == "torch" and torch is None:
             raise ImportError("PyTorch is not installed")
         self._torch = None if arrays == "numpy" else torch
+        _check("lookahead", lookahead, 0, 10_000)
+        _check("threads", 1 if threads is None else threads, 1, 1 << 12)
         if not tables or not features:
             raise ValueError("give at least one table and one feature")
         self.tables = dict(tables)
@@ -142,7 +150,7 @@ class Embeddings:
         )
         self._rule: tuple[str, dict[str, float]] = ("sgd", {"lr": 0.01})
         self._optimizer: Any = None
-        self._saved: str | None = None
+        self._saved: Any = None
         self._engine: Any = None
         self._turn: _Turn | None = None
         self._stream: _Stream | None = None
@@ -158,9 +166,13 @@ class Embeddings:
     # The session
 
     def _set_optimizer(self, optimizer: Any, name: str, settings: dict[str, float]) -> None:
-        if self._engine is not None:
+        fixed = {"lr": 0.0}
+        known = (self._rule[0], {**self._rule[1], **fixed})
+        if self._engine is not None and (name, {**settings, **fixed}) != known:
             raise RuntimeError("make the optimizer before the first mini-batch")
-        self._optimizer, self._rule = optimizer, (name, settings)
+        self._optimizer = optimizer
+        if self._engine is None:
+            self._rule = (name, settings)
 
     def _session(self) -> Any:
         if self._engine is None:
@@ -251,6 +263,13 @@ class Embeddings:
             aside, stream.aside = stream.aside, None
             engine.feed_again(aside)
 
+    def _trains(self, train: bool | None) -> bool:
+        if train is not None:
+            return train
+        return self._optimizer is not None and (
+            self._torch is None or self._torch.is_grad_enabled()
+        )
+
     def _discard(self) -> None:
         """Takes out what is fed, unless the session has ended with an error."""
         with contextlib.suppress(_stepwell.Error, RuntimeError):
@@ -260,7 +279,7 @@ class Embeddings:
         self,
         batches: Iterable[Any],
         ids: Callable[[Any], Any] = lambda batch: batch,
-        train: bool = True,
+        train: bool | None = None,
     ) -> Iterator[tuple[Any, Any]]:
         """Yields each batch with its embeddings, while those of coming batches are loaded.
 
@@ -268,9 +287,12 @@ class Embeddings:
         example (examples), of a fixed number (examples, ids), or (values, offsets) or (values,
         offsets, weights) with examples + 1 offsets. Embeddings are a dict by feature, or a single
         array if there is one feature: pooled ones (examples, dim), others `Rows`. Loops may be
-        nested, such as an evaluation within training.
+        nested, such as an evaluation within training. `train` is as in a call; a loop that ends
+        early has read up to `lookahead` + 1 batches more than it yielded.
         """
+        train = self._trains(train)
         source, stream, more = iter(batches), _Stream(), True
+        failure: Exception | None = None
         engine = self._session()
         try:
             while True:
@@ -278,12 +300,17 @@ class Embeddings:
                 while more and engine.has_room():
                     try:
                         batch = next(source)
+                        of_batch = ids(batch)
+                        # The source may have used the embeddings itself.
+                        self._switch(stream)
+                        stream.fed.append((batch, self._feed(of_batch, train)))
                     except StopIteration:
                         more = False
-                        break
-                    # The source may have used the embeddings itself.
-                    self._switch(stream)
-                    stream.fed.append((batch, self._feed(ids(batch), train)))
+                    except Exception as error:
+                        # Batches before this one come first.
+                        more, failure = False, error
+                if not stream.fed and failure is not None:
+                    raise failure
                 if not stream.fed:
                     return
                 batch, fed = stream.fed.popleft()
@@ -297,11 +324,9 @@ class Embeddings:
     def __call__(self, ids: Any, train: bool | None = None) -> Any:
         """Embeddings of one mini-batch of ids, with nothing loaded ahead.
 
-        By default it trains if PyTorch records gradients and an optimizer was made.
+        It trains by default if an optimizer was made and PyTorch, if it is used, records gradients.
         """
-        if train is None:
-            grads = self._torch is not None and self._torch.is_grad_enabled()
-            train = self._optimizer is not None and grads
+        train = self._trains(train)
         self._switch(None)
         fed = self._feed(ids, train)
         try:
@@ -311,24 +336,29 @@ class Embeddings:
             raise
 
     def step(self, gradients: Any = None) -> None:
-        """Ends the step with `gradients`: for each feature the gradient of its embeddings, of
-        `Rows` that of the distinct rows; missing ones are zeros. For programs without PyTorch."""
-        if self._turn is None:
-            raise RuntimeError("no mini-batch is current: its step has ended, or was never begun")
-        if self._optimizer is not None and self._optimizer.lr != self._rate():
-            self._set_rate(self._optimizer.lr)
+        """Ends the step with `gradients`, for programs without PyTorch: by feature the gradient of
+        its embeddings, or for `Rows` the gradient of the distinct rows. A missing one counts as
+        zeros."""
+        turn = self._current()
         if gradients is not None and not isinstance(gradients, dict):
+            if len(self.features) != 1:
+                raise ValueError("give gradients as a dict by feature")
             gradients = {name: gradients for name in self.features}
-        turn, self._turn = self._turn, None
-        turn.push(turn.given(gradients or {}))
+        self._push(turn.given(gradients or {}), self._optimizer.lr)
 
     def _step(self, lr: float) -> None:
+        self._push(self._current().recorded(), lr)
+
+    def _current(self) -> _Turn:
         if self._turn is None:
             raise RuntimeError("no mini-batch is current: its step has ended, or was never begun")
+        return self._turn
+
+    def _push(self, gradients: tuple[Any, list[tuple[int, Any]]], lr: float) -> None:
         if lr != self._rate():
             self._set_rate(lr)
-        turn, self._turn = self._turn, None
-        turn.push(turn.recorded())
+        self._session().push(*gradients)
+        self._turn = None
 
     def _set_rate(self, lr: float) -> None:
         for number in range(len(self.tables)):
@@ -385,10 +415,11 @@ class Embeddings:
         return str(self._session().save(os.fspath(path), keep, whole))
 
 
-def load(path: str | os.PathLike[str], **tiers: Any) -> tuple[Embeddings, Any]:
-    """Opens the newest checkpoint in `path` that [`Embeddings.save`] wrote; returns the embeddings
-    and `extra`. `tiers` are memory, path, lookahead and so on, as in [`Embeddings`]."""
-    whole, _ = _stepwell.Engine.saved(os.fspath(path))
+def load(path: str | os.PathLike[str], /, **tiers: Any) -> tuple[Embeddings, Any]:
+    """Opens the newest checkpoint in `path` that `Embeddings.save` wrote; returns the embeddings
+    and `extra`. `tiers` are memory, path, lookahead and so on, as in `Embeddings`."""
+    saved = _stepwell.Saved(os.fspath(path))
+    whole = saved.extra
     if len(whole) < 8:
         raise ValueError(f"{os.fspath(path)} was not saved by stepwell.Embeddings")
     end = 8 + int.from_bytes(whole[:8], "little")
@@ -398,7 +429,7 @@ def load(path: str | os.PathLike[str], **tiers: Any) -> tuple[Embeddings, Any]:
         {name: Feature(**of) for name, of in config["features"].items()},
         **tiers,
     )
-    emb._saved = os.fspath(path)
+    emb._saved = saved
     name, settings = config["optimizer"]
     # A checkpoint may have been saved at a rate of 0, which no optimizer begins with.
     emb._rule = (name, {**settings, "lr": settings["lr"] or 1.0})
@@ -508,12 +539,17 @@ class _Turn:
                     raise ValueError(f"feature '{name}': gradient {gradient.shape}, not {wanted}")
                 d_x[:, begin:end] = gradient
             else:
-                number = emb._numbers[emb.features[name].table]
+                table = emb.features[name].table
+                number, wanted = emb._numbers[table], self.leaves[table].shape
+                if gradient.shape != wanted:
+                    raise ValueError(f"feature '{name}': gradient {gradient.shape}, not {wanted}")
                 d_rows[number] = d_rows[number] + gradient if number in d_rows else gradient
         return d_x, list(d_rows.items())
 
     def recorded(self) -> tuple[Any, list[tuple[int, Any]]]:
         """Gradients that PyTorch recorded."""
+        if self.emb._torch is None:
+            raise RuntimeError("without PyTorch, pass gradients to Embeddings.step")
         d_rows = [
             (self.emb._numbers[table], _array(leaf.grad))
             for table, leaf in self.leaves.items()
@@ -522,9 +558,6 @@ class _Turn:
         d_x = None if self.leaf is None or self.leaf.grad is None else _array(self.leaf.grad)
         return d_x, d_rows
 
-    def push(self, gradients: tuple[Any, list[tuple[int, Any]]]) -> None:
-        self.emb._engine.push(*gradients)
-
 
 def _array(gradient: Any) -> np.ndarray:
     return np.ascontiguousarray(gradient.detach().to("cpu", torch.float32).numpy())
@@ -532,9 +565,15 @@ def _array(gradient: Any) -> np.ndarray:
 
 def _arrays(name: str, ids: Any) -> tuple[Any, Any, Any]:
     """Values, offsets and weights of a feature's ids."""
-    if isinstance(ids, (tuple, list)) and len(ids) in (2, 3) and hasattr(ids[0], "__len__"):
+    # Collating by a DataLoader turns a tuple into a list of tensors.
+    is_bags = isinstance(ids, tuple) or (
+        isinstance(ids, list) and all(getattr(part, "ndim", 0) == 1 for part in ids)
+    )
+    if is_bags and len(ids) in (2, 3):
         values, offsets, *weights = ids
         offsets = _integers(name, offsets)
+        if offsets.ndim != 1 or offsets.size == 0:
+            raise ValueError(f"feature '{name}': give one offset more than there are examples")
         weight = np.ascontiguousarray(_numpy(weights[0]), np.float32) if weights else None
         return _integers(name, values).ravel(), offsets, weight
     values = _integers(name, ids)
@@ -544,6 +583,11 @@ def _arrays(name: str, ids: Any) -> tuple[Any, Any, Any]:
         raise ValueError(f"feature '{name}': ids of {values.ndim} dimensions: give 1 or 2")
     examples, each = values.shape
     return values.ravel(), np.arange(examples + 1, dtype=np.int64) * each, None
+
+
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}: give {least} to {most}")
 
 
 def _numpy(values: Any) -> np.ndarray:

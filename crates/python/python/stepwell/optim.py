@@ -3,6 +3,7 @@ gradient clipping work on them, and `step` updates the rows of the current mini-
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from ._torch import torch
@@ -16,7 +17,8 @@ class RowOptimizer(_Base):
     name = ""
 
     def __init__(self, emb: Any, lr: float, **settings: float) -> None:
-        self.emb = emb
+        # The embeddings have the optimizer, so that neither keeps the other alive in a circle.
+        self._emb = weakref.ref(emb)
         if torch is not None:
             # The parameter is a stand-in until the first mini-batch is there.
             super().__init__([{"params": [torch.nn.Parameter(torch.empty(0))], "lr": lr}], {})
@@ -30,13 +32,29 @@ class RowOptimizer(_Base):
         return float(self.param_groups[0]["lr"])
 
     def step(self, closure: Any = None) -> Any:
-        """Ends the current mini-batch's step; without a gradient, that of zeros."""
+        """Ends the current mini-batch's step. A missing gradient counts as zeros."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self.emb._step(self.lr)
+        emb = self._emb()
+        if emb is None:
+            raise RuntimeError("the embeddings of this optimizer are gone")
+        emb._step(self.lr)
         return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """The settings that a scheduler changes; the state of rows is saved with the rows."""
+        groups = [
+            {name: value for name, value in group.items() if name != "params"}
+            for group in self.param_groups
+        ]
+        return {"state": {}, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        for group, saved in zip(self.param_groups, state_dict["param_groups"]):
+            group.update(saved)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Does nothing: each mini-batch has embeddings of its own."""

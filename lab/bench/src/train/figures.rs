@@ -87,8 +87,8 @@ pub struct Run {
     /// The same for the run with every row in memory; 0 if that wasn't measured.
     pub in_memory_cpu_us_per_example: f64,
     /// Processor microseconds per example, by stage and for compaction, over the whole run
-    /// including the warm-up. An entry `others` covers all other threads, such as those that
-    /// compute.
+    /// including the warm-up. An entry `others` covers all other threads, such as compute
+    /// threads.
     pub stage_cpu_us_per_example: Vec<StageCost>,
     /// Wall time divided by the maximum of processor seconds per core, seconds of the raw disk, and
     /// processor seconds of the longest single-threaded stage.

@@ -95,7 +95,7 @@ fn a_checkpoint_of_another_session_or_other_bytes_is_not_overwritten() {
     let columns = || Columns { of_fields: vec![vec![Field::sum(0)]], count: 4 };
     let resume = |saved| Session::resume(saved, columns(), Shape::default(), &Tiers::default());
     let error = resume(saved).map(drop).unwrap_err().to_string();
-    assert!(error.contains("table 'items' has other rows"), "{error}");
+    assert!(error.contains("table 'items' with sgd has other rows"), "{error}");
     let error = SavedSession::open(&home.path().join("none")).map(drop).unwrap_err().to_string();
     assert!(error.contains("does not exist"), "{error}");
 }
