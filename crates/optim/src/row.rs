@@ -40,8 +40,8 @@ impl RowOptimizer {
         Ok(Self { rule, arch: Arch::new() })
     }
 
-    /// The same optimizer with learning rate `lr`. A schedule may lower it to 0: then updates change
-    /// only a row's state.
+    /// The same optimizer with learning rate `lr`. A schedule may lower it to 0: then updates
+    /// change only a row's state.
     ///
     /// # Errors
     /// If the rate is outside its range.

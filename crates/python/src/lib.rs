@@ -5,8 +5,8 @@
 //!   GIL. Arrays are read and written where they are ([`arrays`]).
 //! - **Failure.** Invalid input is a `ValueError` and a disk's refusal to save an `OSError`: both
 //!   change nothing. An error that ends the session is a `stepwell.Error`.
-//! - **Bounds.** A [`Session`](stepwell_engine::Session)'s bounds, plus a thread pool that pools and
-//!   updates rows.
+//! - **Bounds.** A [`Session`](stepwell_engine::Session)'s bounds, plus a thread pool that pools
+//!   and updates rows.
 
 #![deny(unsafe_code)]
 

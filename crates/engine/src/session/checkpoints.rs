@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stepwell_base::Key;
 use stepwell_base::owner::RankOf;
-use stepwell_base::{Key, random};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::Cache;
 
@@ -38,11 +38,6 @@ use crate::{Error, Result};
 const EXTRA: &str = "session.extra";
 /// Maximum number of keys that [`Session::read`] reads at once.
 const READ_AT_ONCE: usize = 1 << 16;
-
-/// A name for the checkpoints of a new session, different from all others.
-pub(super) fn drawn_job() -> String {
-    random::drawn::<2>().map(|word| format!("{word:016x}")).concat()
-}
 
 /// Mini-batches that a session gave back untrained.
 #[derive(Debug)]
@@ -236,8 +231,8 @@ impl Session {
     }
 
     /// The weights of the rows of `keys` in table `table` (keys, weights), as an evaluation reads
-    /// them: a row that doesn't exist yet has its initial values. Ends the current mini-batch; those
-    /// fed ahead stay fed.
+    /// them: a row that doesn't exist yet has its initial values. Ends the current mini-batch;
+    /// others stay fed.
     ///
     /// # Errors
     /// A table that doesn't exist; the error of a stage.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `examples/factors.rs` is a complete program. A program that cannot hold a [`Turn`] between two
-//! calls, such as one in Python, asks for it again ([`Session::turn`]), and prepares mini-batches on
-//! other threads ([`Preparer`]).
+//! calls, such as one in Python, asks for it again ([`Session::turn`]). Mini-batches can be
+//! prepared on other threads ([`Preparer`]).
 //!
 //! - **How.** A [`Hierarchy`] whose stages have their own threads, with [`EmbeddingBags`] on top.
 //!   Mini-batches fed ahead are planned and pulled while earlier ones train. The order of events
@@ -25,14 +25,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stepwell_base::ByteCount;
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::rules::Rules;
+use stepwell_base::{ByteCount, random};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::PolicyKind;
 use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
-use self::checkpoints::drawn_job;
 pub use self::checkpoints::{SavedSession, Waiting};
 pub use self::preparer::{BagsRef, Prepared, Preparer};
 use self::preparer::{Capacity, Fed, TableFields};
@@ -296,6 +295,11 @@ impl Session {
         }
         Ok(digest.finish(&DenseView::default()))
     }
+}
+
+/// A name for the checkpoints of a new session, different from all others.
+fn drawn_job() -> String {
+    random::drawn::<2>().map(|word| format!("{word:016x}")).concat()
 }
 
 /// Checks that tables, columns, shape and tiers match.

@@ -1,5 +1,5 @@
-//! Checkpoints of programs with their own model: their rows can be inspected, compared and exported,
-//! and what needs the model says that it isn't there.
+//! Checkpoints of programs with their own model: their rows can be inspected, compared and
+//! exported; commands that need the model refuse them.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
