@@ -1,8 +1,8 @@
 //! `stepwell._stepwell`: the engine's sessions for Python. `python/stepwell` has the classes that
 //! users see.
 //!
-//! - **How.** [`Engine`] is a session behind a lock, which no thread waits for while it holds the
-//!   GIL. Arrays are read and written where they are ([`arrays`]).
+//! - **How.** `Engine` is a session behind a lock, which no thread waits for while it holds the
+//!   GIL. Arrays are read and written where they are (`arrays`).
 //! - **Failure.** Invalid input is a `ValueError` and a disk's refusal to save an `OSError`: both
 //!   change nothing. An error that ends the session is a `stepwell.Error`.
 //! - **Bounds.** A [`Session`](stepwell_engine::Session)'s bounds, plus a thread pool that pools
