@@ -477,8 +477,13 @@ class _Turn:
             x = np.empty((self.examples, engine.width), np.float32)
             engine.gather(x)
             self.leaf = self.leaf_of(x)
-            for name, (begin, end) in emb._columns.items():
-                found[name] = self.leaf[:, begin:end]
+            # The gradient of a split is one concatenation; each slice would have a whole matrix.
+            ends = [end for _, end in emb._columns.values()]
+            widths = [end - begin for begin, end in emb._columns.values()]
+            if emb._torch is None:
+                found.update(zip(emb._columns, np.split(x, ends[:-1], 1)))
+            else:
+                found.update(zip(emb._columns, self.leaf.split(widths, 1)))
         for table in emb.tables:
             if table in emb._unpooled:
                 self.rows_of(table, found)
