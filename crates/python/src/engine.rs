@@ -23,15 +23,35 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Fewest examples that a thread pools.
 const GRAIN: usize = 64;
 
+/// Names of settings and flags of the program, and their counterparts in Python.
+const NAMES: [(&str, &str); 7] = [
+    (
+        "set them aside with --force, continue from a checkpoint with --resume, or choose",
+        "delete it, or choose",
+    ),
+    ("name a directory that `--checkpoint` wrote", "name a directory that `save` wrote"),
+    ("other bytes of the caller", "another extra"),
+    ("the memory of", "memory ="),
+    ("tiers.ssd", "path"),
+    ("tiers.dram", "memory"),
+    ("tiers.index", "index"),
+];
+
+/// Text of an error, with the names that Python has.
+fn text(error: &Error) -> String {
+    NAMES.iter().fold(error.to_string(), |text, (name, here)| text.replace(name, here))
+}
+
 /// The Python error for an error of the engine that ended nothing.
 fn failed(error: Error) -> PyErr {
+    let said = text(&error);
     match error {
-        Error::Ended(_) => crate::Error::new_err(error.to_string()),
+        Error::Ended(_) => crate::Error::new_err(said),
         Error::Refused(_)
         | Error::Settings(_)
         | Error::NoCheckpoint { .. }
-        | Error::Checkpoint { .. } => PyValueError::new_err(error.to_string()),
-        _ => PyOSError::new_err(error.to_string()),
+        | Error::Checkpoint { .. } => PyValueError::new_err(said),
+        _ => PyOSError::new_err(said),
     }
 }
 

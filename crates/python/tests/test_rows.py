@@ -1,9 +1,11 @@
 """Embeddings without PyTorch: the rows are those of a plain model in NumPy, whatever the memory."""
 
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import numpy as np
@@ -221,10 +223,52 @@ class RowsTest(unittest.TestCase):
             with self.assertRaises((OSError, ValueError)):
                 emb.save(os.path.join(blocked, "saved"))
             emb.save(os.path.join(home, "one"), extra=b"a")
-            with self.assertRaisesRegex(ValueError, "other bytes"):
+            with self.assertRaisesRegex(ValueError, "another extra"):
                 emb.save(os.path.join(home, "one"), extra=b"b")
             train(emb, batches(5))
             self.assertEqual(emb.steps, 10)
+
+    def test_threads_that_read_get_their_own_rows(self):
+        with stepwell.Embeddings(tables(), FEATURES, arrays="numpy", memory="1MiB") as emb:
+            data = list(batches(30))
+            expected = [emb(ids) for ids in data]
+            wrong = []
+
+            def read(order):
+                for at in order:
+                    x = emb(data[at])
+                    if any(not np.array_equal(x[name], expected[at][name]) for name in x):
+                        wrong.append(at)
+
+            threads = [
+                threading.Thread(target=read, args=(np.random.default_rng(n).permutation(30),))
+                for n in range(3)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            self.assertEqual(wrong, [])
+
+    def test_only_the_last_optimizer_trains(self):
+        with stepwell.Embeddings({"a": stepwell.Table(4)}, {"a": "a"}) as emb:
+            first = stepwell.optim.SGD(emb, lr=0.1)
+            stepwell.optim.Adam(emb, lr=0.5)
+            emb(np.arange(3), train=True)
+            with self.assertRaisesRegex(RuntimeError, "another optimizer"):
+                first.step()
+            with self.assertRaisesRegex(ValueError, "lr is -1"):
+                stepwell.optim.SGD(emb, lr=-1)
+
+    def test_rows_and_checkpoints_are_apart_and_embeddings_are_not_copied(self):
+        with tempfile.TemporaryDirectory() as home, embeddings(path=home) as emb:
+            with self.assertRaisesRegex(ValueError, "two directories"):
+                emb.save(home)
+            with self.assertRaisesRegex(TypeError, "can't be pickled"):
+                pickle.dumps(emb)
+            emb.get("item", [1])
+            with self.assertRaisesRegex(ValueError, "in use"):
+                embeddings(path=home).get("item", [1])
 
     def test_evaluation_leaves_no_trace(self):
         expected = trained("64MiB", 0)
@@ -242,7 +286,8 @@ class RowsTest(unittest.TestCase):
         """A list of rows that the caller sums is the bag that the engine sums."""
 
         def run(pooling):
-            features = {"hist": stepwell.Feature("item", pooling=pooling), "item": "item"}
+            item = stepwell.Feature("item", pooling=pooling)
+            features = {"hist": item, "item": item}
             table = {"item": stepwell.Table(8, init_range=0.5)}
             with stepwell.Embeddings(table, features, memory="256KiB", arrays="numpy") as emb:
                 stepwell.optim.SGD(emb, lr=0.05)
@@ -306,16 +351,21 @@ class RowsTest(unittest.TestCase):
             ({}, {"item": "item"}, {}, "at least one table"),
             ({**table, "user": stepwell.Table(4)}, {"item": "item"}, {}, "'user' has no feature"),
             (table, {"item": "item"}, {"memory": "much"}, "memory: 'much' is not a number"),
-            (table, {"item": stepwell.Feature("item", "max")}, {}, "pooling is 'max': give one"),
-            ({"item": stepwell.Table(4, storage="f8")}, {"item": "item"}, {}, "storage is 'f8'"),
+            (table, {"a": "item", "b": stepwell.Feature("item", None)}, {}, "'a': another feature"),
             (table, {"item": "item"}, {"memory": 10}, "cannot hold even one row"),
             (table, {"item": "item"}, {"arrays": "jax"}, "arrays is 'jax'"),
             (table, {"item": "item"}, {"lookahead": -1}, "lookahead is -1"),
         ]:
             with self.assertRaisesRegex(ValueError, why):
                 stepwell.Embeddings(tables, features, **more)(np.arange(3), train=False)
-        with self.assertRaisesRegex(ValueError, "admit_after is 256"):
-            stepwell.Table(4, admit_after=256)
+        for make, why in [
+            (lambda: stepwell.Table(4, admit_after=256), "admit_after is 256"),
+            (lambda: stepwell.Table(4, storage="f8"), "storage is 'f8'"),
+            (lambda: stepwell.Table(4, init_range=float("nan")), "init_range is nan"),
+            (lambda: stepwell.Feature("item", "max"), "pooling is 'max'"),
+        ]:
+            with self.assertRaisesRegex(ValueError, why):
+                make()
         with self.assertRaisesRegex(ValueError, "holds no checkpoint|does not exist"):
             stepwell.load("/no/such/checkpoint")
 

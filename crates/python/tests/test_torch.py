@@ -179,6 +179,8 @@ class TorchTest(unittest.TestCase):
                 for batch, x in emb.ahead(batches(5), ids=lambda batch: batch["ids"]):
                     loss_of(dense, x["user"], x["hist"], batch["label"]).backward()
                     rows.step()
+                with self.assertRaisesRegex(ValueError, "extra"):
+                    emb.save(home, extra={"model": dense})
                 emb.save(home, extra={"model": dense.state_dict()})
                 digest = emb.digest()
             emb, extra = stepwell.load(home, memory="1MiB")

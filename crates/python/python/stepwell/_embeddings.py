@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import os
+import threading
 from collections import deque
 from typing import Any, Callable, Iterable, Iterator
 
@@ -37,6 +38,10 @@ class Table:
         _check("admit_after", self.admit_after, 0, 255)
         _check("expire_after", self.expire_after, 0, 1 << 62)
         _check("seed", self.seed, 0, (1 << 64) - 1)
+        if self.storage not in ("f32", "f16", "bf16"):
+            raise ValueError(f"storage is '{self.storage}': give one of f32, f16, bf16")
+        if not 0 <= self.init_range < float("inf"):
+            raise ValueError(f"init_range is {self.init_range}: give a number from 0 on")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +55,10 @@ class Feature:
     table: str
     pooling: str | None = "sum"
     namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pooling not in ("sum", "mean", "sqrt_n", None):
+            raise ValueError(f"pooling is '{self.pooling}': give one of sum, mean, sqrt_n, None")
 
 
 class Rows:
@@ -139,8 +148,13 @@ class Embeddings:
         if unused:
             raise ValueError(f"table '{min(unused)}' has no feature")
         self._numbers = numbers
-        # A table with one feature that isn't pooled hands out rows for all of them.
         self._unpooled = {of.table for of in self.features.values() if of.pooling is None}
+        for name, feature in self.features.items():
+            if feature.table in self._unpooled and feature.pooling is not None:
+                raise ValueError(
+                    f"feature '{name}': another feature of table '{feature.table}' isn't pooled: "
+                    "give all of them pooling=None"
+                )
         self._tiers = _TierArgs(
             memory=str(memory),
             index=str(index),
@@ -152,6 +166,7 @@ class Embeddings:
         self._optimizer: Any = None
         self._saved: Any = None
         self._engine: Any = None
+        self._lock = threading.RLock()
         self._turn: _Turn | None = None
         self._stream: _Stream | None = None
         self._lr: float | None = None
@@ -185,18 +200,13 @@ class Embeddings:
                 _FeatureArgs(
                     name=of,
                     table=self._numbers[feature.table],
-                    pooling=self._pooling(feature),
+                    pooling=feature.pooling or "none",
                     namespace=feature.namespace or feature.table,
                 )
                 for of, feature in self.features.items()
             ]
             self._engine = _stepwell.Engine(tables, features, self._tiers, self._saved)
         return self._engine
-
-    def _pooling(self, feature: Feature) -> str:
-        if feature.table in self._unpooled:
-            return "none"
-        return str(feature.pooling)
 
     @property
     def steps(self) -> int:
@@ -296,30 +306,33 @@ class Embeddings:
         engine = self._session()
         try:
             while True:
-                self._switch(stream)
-                while more and engine.has_room():
-                    try:
-                        batch = next(source)
-                        of_batch = ids(batch)
-                        # The source may have used the embeddings itself.
-                        self._switch(stream)
-                        stream.fed.append((batch, self._feed(of_batch, train)))
-                    except StopIteration:
-                        more = False
-                    except Exception as error:
-                        # Batches before this one come first.
-                        more, failure = False, error
-                if not stream.fed and failure is not None:
-                    raise failure
-                if not stream.fed:
-                    return
-                batch, fed = stream.fed.popleft()
-                yield batch, self._next(fed)
+                with self._lock:
+                    self._switch(stream)
+                    while more and engine.has_room():
+                        try:
+                            batch = next(source)
+                            of_batch = ids(batch)
+                            # The source may have used the embeddings itself.
+                            self._switch(stream)
+                            stream.fed.append((batch, self._feed(of_batch, train)))
+                        except StopIteration:
+                            more = False
+                        except Exception as error:
+                            # Batches before this one come first.
+                            more, failure = False, error
+                    if not stream.fed and failure is not None:
+                        raise failure
+                    if not stream.fed:
+                        return
+                    batch, fed = stream.fed.popleft()
+                    x = self._next(fed)
+                yield batch, x
         finally:
             # A loop that ended early leaves mini-batches behind.
-            if self._stream is stream:
-                self._turn = self._stream = None
-                self._discard()
+            with self._lock:
+                if self._stream is stream:
+                    self._turn = self._stream = None
+                    self._discard()
 
     def __call__(self, ids: Any, train: bool | None = None) -> Any:
         """Embeddings of one mini-batch of ids, with nothing loaded ahead.
@@ -327,13 +340,14 @@ class Embeddings:
         It trains by default if an optimizer was made and PyTorch, if it is used, records gradients.
         """
         train = self._trains(train)
-        self._switch(None)
-        fed = self._feed(ids, train)
-        try:
-            return self._next(fed)
-        except BaseException:
-            self._discard()
-            raise
+        with self._lock:
+            self._switch(None)
+            fed = self._feed(ids, train)
+            try:
+                return self._next(fed)
+            except BaseException:
+                self._discard()
+                raise
 
     def step(self, gradients: Any = None) -> None:
         """Ends the step with `gradients`, for programs without PyTorch: by feature the gradient of
@@ -352,13 +366,16 @@ class Embeddings:
     def _current(self) -> _Turn:
         if self._turn is None:
             raise RuntimeError("no mini-batch is current: its step has ended, or was never begun")
+        if self._turn.thread != threading.get_ident():
+            raise RuntimeError("the current mini-batch is of another thread: train in one")
         return self._turn
 
     def _push(self, gradients: tuple[Any, list[tuple[int, Any]]], lr: float) -> None:
-        if lr != self._rate():
-            self._set_rate(lr)
-        self._session().push(*gradients)
-        self._turn = None
+        with self._lock:
+            if lr != self._rate():
+                self._set_rate(lr)
+            self._session().push(*gradients)
+            self._turn = None
 
     def _set_rate(self, lr: float) -> None:
         for number in range(len(self.tables)):
@@ -378,14 +395,16 @@ class Embeddings:
             raise ValueError(f"there is no feature '{feature}'")
         values, _, _ = _arrays(feature, ids)
         rows = np.empty((len(values), self.tables[self.features[feature].table].dim), np.float32)
-        self._turn = None
-        self._session().read(list(self.features).index(feature), values, rows)
-        return rows
+        with self._lock:
+            self._turn = None
+            self._session().read(list(self.features).index(feature), values, rows)
+            return rows
 
     def digest(self) -> str:
         """A digest of all rows: equal rows have equal digests. Ends the current mini-batch."""
-        self._turn = None
-        return str(self._session().digest())
+        with self._lock:
+            self._turn = None
+            return str(self._session().digest())
 
     # Checkpoints
 
@@ -393,7 +412,8 @@ class Embeddings:
         """Saves rows and `extra` in a checkpoint in directory `path`, where the newest `keep` stay;
         returns its path. `extra` is bytes, or anything that `torch.save` takes. Mini-batches fed
         ahead stay fed; the current one ends."""
-        self._turn = None
+        _check("keep", keep, 1, 1 << 31)
+        self._check_apart(path)
         config = {
             "tables": {name: dataclasses.asdict(table) for name, table in self.tables.items()},
             "features": {name: dataclasses.asdict(of) for name, of in self.features.items()},
@@ -410,9 +430,28 @@ class Embeddings:
             buffer = io.BytesIO()
             torch.save(extra, buffer)
             data = buffer.getvalue()
+            try:
+                torch.load(io.BytesIO(data), weights_only=True)
+            except Exception as error:
+                raise ValueError(
+                    "extra: torch.load(weights_only=True) can't read it: give tensors, numbers, "
+                    "text, and lists and dicts of them"
+                ) from error
         head = json.dumps(config).encode()
         whole = len(head).to_bytes(8, "little") + head + data
-        return str(self._session().save(os.fspath(path), keep, whole))
+        with self._lock:
+            self._turn = None
+            return str(self._session().save(os.fspath(path), keep, whole))
+
+    def _check_apart(self, path: str | os.PathLike[str]) -> None:
+        """Refuses rows and checkpoints in one directory."""
+        if self._tiers.path is not None:
+            rows, saved = os.path.realpath(self._tiers.path), os.path.realpath(path)
+            if rows in (saved, os.path.dirname(saved)):
+                raise ValueError(f"path and checkpoints are both in {rows}: give two directories")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("embeddings can't be pickled or copied: give workers only ids")
 
 
 def load(path: str | os.PathLike[str], /, **tiers: Any) -> tuple[Embeddings, Any]:
@@ -429,6 +468,7 @@ def load(path: str | os.PathLike[str], /, **tiers: Any) -> tuple[Embeddings, Any
         {name: Feature(**of) for name, of in config["features"].items()},
         **tiers,
     )
+    emb._check_apart(path)
     emb._saved = saved
     name, settings = config["optimizer"]
     # A checkpoint may have been saved at a rate of 0, which no optimizer begins with.
@@ -468,6 +508,7 @@ class _Turn:
         self.emb, self.offsets, self.examples, self.train = emb, fed.offsets, fed.examples, fed.train
         self.leaves: dict[str, Any] = {}
         self.leaf: Any = None
+        self.thread = threading.get_ident()
 
     def embeddings(self) -> Any:
         emb = self.emb
@@ -579,6 +620,8 @@ def _arrays(name: str, ids: Any) -> tuple[Any, Any, Any]:
         offsets = _integers(name, offsets)
         if offsets.ndim != 1 or offsets.size == 0:
             raise ValueError(f"feature '{name}': give one offset more than there are examples")
+        if weights and getattr(weights[0], "requires_grad", False):
+            raise ValueError(f"feature '{name}': weights are constants, without a gradient")
         weight = np.ascontiguousarray(_numpy(weights[0]), np.float32) if weights else None
         return _integers(name, values).ravel(), offsets, weight
     values = _integers(name, ids)

@@ -12,11 +12,14 @@ _Base: Any = torch.optim.Optimizer if torch is not None else object
 
 
 class RowOptimizer(_Base):
-    """Updates the rows of `emb` with the gradient of the current mini-batch's embeddings."""
+    """Updates the rows of `emb` with the gradient of the current mini-batch's embeddings. Its
+    parameters are these embeddings."""
 
     name = ""
 
     def __init__(self, emb: Any, lr: float, **settings: float) -> None:
+        if not 0 < lr < float("inf"):
+            raise ValueError(f"lr is {lr}: give a number above 0")
         # The embeddings have the optimizer, so that neither keeps the other alive in a circle.
         self._emb = weakref.ref(emb)
         if torch is not None:
@@ -40,6 +43,8 @@ class RowOptimizer(_Base):
         emb = self._emb()
         if emb is None:
             raise RuntimeError("the embeddings of this optimizer are gone")
+        if emb._optimizer is not self:
+            raise RuntimeError("another optimizer trains these embeddings now")
         emb._step(self.lr)
         return loss
 
@@ -55,9 +60,6 @@ class RowOptimizer(_Base):
         """Restores what `state_dict` returned."""
         for group, saved in zip(self.param_groups, state_dict["param_groups"]):
             group.update(saved)
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Does nothing: each mini-batch has embeddings of its own."""
 
 
 class SGD(RowOptimizer):
