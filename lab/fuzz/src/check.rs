@@ -139,6 +139,11 @@ pub(crate) fn same_model(report: &Value, reference: &Value) -> Result<()> {
     memory(report)
 }
 
+/// Checks that two reports have the model's digest, and the same.
+pub(crate) fn same_digest(report: &Value, reference: &Value) -> Result<()> {
+    same("model_digest", &report["model_digest"], &reference["model_digest"])
+}
+
 /// The step after which a run reports to resume.
 pub(crate) fn resumed_from(said: &str) -> Option<u64> {
     said.split("resuming after step ").nth(1)?.split(' ').next()?.parse().ok()
