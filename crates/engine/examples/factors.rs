@@ -73,7 +73,7 @@ fn factors(
             session.save(directory, 1, b"half-way")?;
             let saved = SavedSession::open(directory)?;
             session = Session::resume(saved, columns(), shape.clone(), &tiers)?;
-            // What was fed ahead went with the first session.
+            // Mini-batches fed ahead are lost with the first session.
             fed = taken;
         }
     }

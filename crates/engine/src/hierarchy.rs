@@ -63,7 +63,7 @@ pub struct Hierarchy<C> {
     ended: Option<String>,
 }
 
-/// What [`Hierarchy::ready_within`] found.
+/// Outcome of [`Hierarchy::ready_within`].
 #[derive(Debug)]
 pub enum Next<T> {
     /// The next item, with its rows loaded.
@@ -133,6 +133,11 @@ impl<C: Cargo> Hierarchy<C> {
     /// Whether an error ended the stages.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.is_some()
+    }
+
+    /// Fails with the error that ended the stages, if any.
+    fn check(&self) -> Result<()> {
+        self.ended.as_ref().map_or(Ok(()), |why| Err(Error::Ended(why.clone())))
     }
 
     /// Number of mini-batches fed and not retired.
@@ -217,9 +222,7 @@ impl<C: Cargo> Hierarchy<C> {
     /// If the previous item was not retired.
     pub fn ready_within(&mut self, time: Duration) -> Result<Next<Ready<C, ()>>> {
         assert!(!self.is_out, "the previous item must be retired first");
-        if let Some(why) = &self.ended {
-            return Err(Error::Ended(why.clone()));
-        }
+        self.check()?;
         if self.fed == 0 {
             return Ok(Next::End);
         }
@@ -258,9 +261,7 @@ impl<C: Cargo> Hierarchy<C> {
     /// # Panics
     /// If something fed is not retired.
     pub fn finish(mut self) -> Result<Vec<Planner>> {
-        if let Some(why) = self.ended.take() {
-            return Err(Error::Ended(why));
-        }
+        self.check()?;
         assert_eq!(self.fed, 0, "every item must be retired before the end");
         self.ends = None;
         match &mut self.running {
@@ -278,9 +279,7 @@ impl<C: Cargo> Hierarchy<C> {
         seconds: f64,
         mut attempt: impl FnMut(&Ends<C, ()>, &[Arc<Group>]) -> Option<T>,
     ) -> Result<Option<T>> {
-        if let Some(why) = &self.ended {
-            return Err(Error::Ended(why.clone()));
-        }
+        self.check()?;
         let end = self.clock.seconds() + seconds;
         loop {
             let seen = self.events.count();
@@ -294,7 +293,7 @@ impl<C: Cargo> Hierarchy<C> {
             }
             let outcome = match &mut self.running {
                 Running::Threads(threads) if self.events.is_stopped() => {
-                    // In case that a thread panicked, and this one continues the panic.
+                    // `join` resumes the panic of a stage; later calls must not wait for it.
                     self.ended = Some("a stage panicked".to_owned());
                     let joined = join(threads);
                     self.ended = None;

@@ -12,7 +12,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::{ByteCount, Key, Namespace};
 use stepwell_engine::{
     Bags, BagsRef, Error, Next, Pooled, Preparer, Purpose, SavedSession, Session, Shape, Tiers,
-    Waiting,
+    Turn, Waiting,
 };
 
 use crate::arrays::{Array, ArrayMut};
@@ -24,14 +24,12 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const GRAIN: usize = 64;
 
 /// Names of settings and flags of the program, and their counterparts in Python.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 5] = [
     (
         "set them aside with --force, continue from a checkpoint with --resume, or choose",
         "delete it, or choose",
     ),
     ("name a directory that `--checkpoint` wrote", "name a directory that `save` wrote"),
-    ("other bytes of the caller", "another extra"),
-    ("the memory of", "memory ="),
     ("tiers.ssd", "path"),
     ("tiers.dram", "memory"),
     ("tiers.index", "index"),
@@ -209,7 +207,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Calls `work` with the session, without the interpreter's lock.
+    /// Calls `work` with the session, without the GIL.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -226,6 +224,19 @@ impl Engine {
                 Err(error) if session.has_ended() => Err(crate::Error::new_err(error.to_string())),
                 done => done,
             }
+        })
+    }
+
+    /// Calls `work` with the current mini-batch, without the GIL.
+    fn with_turn<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(Turn<'_>) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        let none = "no mini-batch is current: feed one, and ask for the next";
+        self.with(py, |session| match session.turn().map_err(failed)? {
+            Some(turn) => work(turn),
+            None => Err(PyRuntimeError::new_err(none)),
         })
     }
 
@@ -377,8 +388,7 @@ impl Engine {
     /// Pools the current mini-batch's rows into `x` (examples, width).
     fn gather(&self, py: Python<'_>, x: &Bound<'_, PyAny>) -> PyResult<()> {
         let (mut x, width) = (ArrayMut::of(x, "x")?, self.width);
-        self.with(py, |session| {
-            let Some(turn) = session.turn().map_err(failed)? else { return Err(no_turn()) };
+        self.with_turn(py, |turn| {
             let (examples, x) = (turn.examples(), x.elements());
             if x.len() != examples * width {
                 return Err(wrong(format!("x has {} elements, not {examples} x {width}", x.len())));
@@ -399,10 +409,7 @@ impl Engine {
     /// Number of distinct rows and of ids of a table in the current mini-batch.
     fn counts(&self, py: Python<'_>, table: usize) -> PyResult<(usize, usize)> {
         self.check_table(table)?;
-        self.with(py, |session| {
-            let Some(turn) = session.turn().map_err(failed)? else { return Err(no_turn()) };
-            Ok((turn.keys(table).len(), turn.occurrence_rows(table).len()))
-        })
+        self.with_turn(py, |turn| Ok((turn.keys(table).len(), turn.occurrence_rows(table).len())))
     }
 
     /// Copies the distinct rows of a table to `rows` (rows, dim), and the row of each id to
@@ -417,8 +424,7 @@ impl Engine {
         self.check_table(table)?;
         let mut rows = ArrayMut::<f32>::of(rows, "rows")?;
         let mut places = ArrayMut::<i64>::of(places, "places")?;
-        self.with(py, |session| {
-            let Some(turn) = session.turn().map_err(failed)? else { return Err(no_turn()) };
+        self.with_turn(py, |turn| {
             let (rows, places) = (rows.elements(), places.elements());
             let found = turn.occurrence_rows(table);
             let lanes = turn.keys(table).len() * self.dims[table];
@@ -445,8 +451,7 @@ impl Engine {
         let d_x = d_x.map(|d_x| Array::<f32>::of(d_x, "gradient")).transpose()?;
         let arrays = d_rows.iter().map(|(table, rows)| Ok((*table, Array::of(rows, "gradient")?)));
         let arrays = arrays.collect::<PyResult<Vec<_>>>()?;
-        self.with(py, |session| {
-            let Some(turn) = session.turn().map_err(failed)? else { return Err(no_turn()) };
+        self.with_turn(py, |turn| {
             if !turn.trains() {
                 return Err(wrong("the mini-batch was fed for an evaluation".to_owned()));
             }
@@ -537,10 +542,6 @@ impl Engine {
         let count = self.of_tables.len();
         if table < count { Ok(()) } else { Err(wrong(format!("there is no table {table}"))) }
     }
-}
-
-fn no_turn() -> PyErr {
-    PyRuntimeError::new_err("no mini-batch is current: feed one, and ask for the next")
 }
 
 impl Drop for Engine {

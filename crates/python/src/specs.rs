@@ -74,8 +74,8 @@ pub(crate) struct Feature {
     pub(crate) namespace: Namespace,
 }
 
-/// The features, and their columns in the matrix of pooled embeddings, feature by feature; tables
-/// that aren't pooled have no columns.
+/// The features, and their columns in the matrix of pooled embeddings, feature by feature. Unpooled
+/// tables have no columns.
 ///
 /// # Errors
 /// An unknown pooling, or a name that can't be a namespace.

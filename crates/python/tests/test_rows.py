@@ -1,4 +1,4 @@
-"""Embeddings without PyTorch: the rows are those of a plain model in NumPy, whatever the memory."""
+"""Embeddings without PyTorch, compared with a plain model in NumPy, whatever the memory."""
 
 import os
 import pickle
@@ -178,6 +178,8 @@ class RowsTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "needs an optimizer"):
                 emb(next(batches(1)), train=True)
             self.assertEqual(emb(next(batches(1)))["user"].shape, (EXAMPLES, 4))
+            with self.assertRaisesRegex(RuntimeError, "for an evaluation"):
+                emb.step({})
 
     def test_a_loaded_checkpoint_can_be_read_without_an_optimizer(self):
         with tempfile.TemporaryDirectory() as home:

@@ -14,6 +14,7 @@ use stepwell_base::Key;
 
 pub(crate) use self::bags_by_row::BagsByRow;
 pub use self::grouper::Grouper;
+pub(crate) use self::pooling::is_pooled;
 pub use self::pooling::{Columns, Field, Pooling};
 
 /// Bags of ids, in example order.

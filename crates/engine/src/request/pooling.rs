@@ -10,8 +10,8 @@ pub enum Pooling {
     Mean,
     /// The sum divided by the square root of the number of rows.
     SqrtN,
-    /// No pooling. In the training pipeline, each row has columns of its own, up to the maximum ids
-    /// of a bag; in a [`Session`](crate::Session), the caller reads and trains distinct rows.
+    /// No pooling. The training pipeline gives each row its own columns, up to the maximum ids of a
+    /// bag; a program with a [`Session`](crate::Session) reads and trains distinct rows.
     None,
 }
 
@@ -64,10 +64,8 @@ pub struct Columns {
     pub count: usize,
 }
 
-impl Columns {
-    /// Whether the rows of table `table` are pooled.
-    #[inline]
-    pub(crate) fn pools(&self, table: usize) -> bool {
-        self.of_fields[table].iter().any(|field| field.pooling != Pooling::None)
-    }
+/// Whether the rows of a table with these `fields` are pooled: all fields are, or none.
+#[inline]
+pub(crate) fn is_pooled(fields: &[Field]) -> bool {
+    fields.iter().any(|field| field.pooling != Pooling::None)
 }

@@ -7,7 +7,7 @@ use stepwell_optim::{Storage, Weights};
 
 use super::EmbeddingBags;
 use super::working::{TableRows, WorkingRows};
-use crate::request::{Columns, Field};
+use crate::request::{Columns, Field, is_pooled};
 use crate::table_spec::TableSpec;
 
 /// Occurrences between the prefetch of a row and its use.
@@ -38,9 +38,8 @@ impl EmbeddingBags {
         );
         first_order.fill(0.0);
         let Columns { of_fields, .. } = &self.columns;
-        let tables = self.tables.iter().zip(&rows.tables).zip(of_fields).enumerate();
-        for (_, ((table, rows), fields)) in tables.filter(|(number, _)| self.columns.pools(*number))
-        {
+        let tables = self.tables.iter().zip(&rows.tables).zip(of_fields);
+        for ((table, rows), fields) in tables.filter(|(_, fields)| is_pooled(fields)) {
             let range = range.clone();
             Arch::new().dispatch(Place { table, fields, rows, width, range, x, first_order });
         }

@@ -48,7 +48,7 @@ use crate::dense::Dense;
 use crate::device::{LanesRead, PooledAt, RowsSent};
 use crate::group::{Group, devices_above, group_of};
 use crate::life::Admission;
-use crate::request::{BagsByRow, Columns};
+use crate::request::{BagsByRow, Columns, is_pooled};
 use crate::table_spec::TableSpec;
 use crate::working_set::{Loan, Part};
 
@@ -290,8 +290,8 @@ impl EmbeddingBags {
         self.apply_all(rows, gradients, &[], laps)
     }
 
-    /// [`EmbeddingBags::apply`] with the gradients of distinct rows (rows, weights) of the tables
-    /// that aren't pooled; missing ones are zeros.
+    /// [`EmbeddingBags::apply`] with gradients of distinct rows (rows, weights) for unpooled
+    /// tables, by the number of the table. A missing gradient counts as zeros.
     ///
     /// # Errors
     /// If a device fails.
@@ -315,7 +315,7 @@ impl EmbeddingBags {
         let blocks = Blocks::new(examples, self.blocks);
         for (number, table) in rows.tables.iter_mut().enumerate() {
             let bags = self.bags_of(number, table.bags, gradients, blocks);
-            if self.columns.pools(number) {
+            if is_pooled(&self.columns.of_fields[number]) {
                 self.update(number, rows.groups, table, RowsOf::Bags(bags), laps);
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Checkpoints of a session: rows, the state of its steps, and the caller's own bytes.
 //!
 //! - **How.** Mini-batches fed ahead are taken out untrained, the session pauses, the stores are
-//!   snapshotted by links, and the mini-batches are fed again. The rows are bit for bit those of a
-//!   session that was never saved.
+//!   snapshotted by links, and the mini-batches are fed again. Saving doesn't change a bit of the
+//!   rows.
 //! - **Format.** A [checkpoint](crate::Checkpoint) whose state ([`Checkpoint::run`]) has a field
 //!   `session`. The caller's bytes are in a section of the dense part, four to a value.
 //! - **Failure.** A checkpoint appears as a whole or not at all. A session whose checkpoint could
@@ -96,7 +96,7 @@ impl SavedSession {
         &self.checkpoint.path
     }
 
-    /// Refuses tables whose rows are not those of the checkpoint.
+    /// Refuses tables whose rows differ from the checkpoint's.
     fn check_tables(&self) -> Result<()> {
         let wrong = |why| Err(Error::Checkpoint { path: self.checkpoint.path.clone(), why });
         let saved = self.checkpoint.tables();
@@ -146,7 +146,7 @@ impl Session {
 
     /// Saves the rows, the state of the steps and `extra`, the caller's own bytes, as a checkpoint
     /// in `directory`, where the newest `keep` of this session's checkpoints stay; returns its
-    /// path. Ends the current mini-batch; those fed ahead stay fed.
+    /// path. Ends the current mini-batch; mini-batches fed ahead stay fed.
     ///
     /// # Errors
     /// If `directory` is in use, cannot be written, has another run's checkpoints, or one of this
@@ -158,8 +158,8 @@ impl Session {
         self.at_rest(|session| session.write(&mut writer, extra))
     }
 
-    /// A digest of all rows, the same as [`Session::finish`] returns. Ends the current mini-batch;
-    /// those fed ahead stay fed. Reads every row.
+    /// A digest of all rows, the same as [`Session::finish`] returns. Reads every row and ends the
+    /// current mini-batch; mini-batches fed ahead stay fed.
     ///
     /// # Errors
     /// The error of a stage, or of a store.
@@ -205,8 +205,8 @@ impl Session {
         if let Some((_, path)) = same
             && SavedSession::open(&path)?.extra != extra
         {
-            let why = "is of the same step and has other bytes of the caller: save after the next \
-                       step, or choose another directory";
+            let why = "is of the same step and has another extra: save after the next step, or \
+                       choose another directory";
             return refuse(&path, why);
         }
         CheckpointWriter::resume(disk, keep)
@@ -232,7 +232,7 @@ impl Session {
 
     /// The weights of the rows of `keys` in table `table` (keys, weights), as an evaluation reads
     /// them: a row that doesn't exist yet has its initial values. Ends the current mini-batch;
-    /// others stay fed.
+    /// mini-batches fed ahead stay fed.
     ///
     /// # Errors
     /// A table that doesn't exist; the error of a stage.
@@ -258,8 +258,8 @@ impl Session {
         Ok(weights)
     }
 
-    /// Ends the current mini-batch and takes out those fed ahead, untrained: for other mini-batches
-    /// in between, such as an evaluation. [`Session::feed_again`] feeds them.
+    /// Ends the current mini-batch and takes out the mini-batches fed ahead, untrained, to make way
+    /// for others, such as an evaluation. [`Session::feed_again`] feeds them again.
     ///
     /// # Errors
     /// The error of a stage.
@@ -274,7 +274,7 @@ impl Session {
         Ok(Waiting(waiting))
     }
 
-    /// Ends the current mini-batch and feeds those that were taken out, in their order.
+    /// Ends the current mini-batch and feeds the mini-batches that were taken out, in their order.
     ///
     /// # Errors
     /// The error of a stage; no room for all of them.

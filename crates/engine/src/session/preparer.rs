@@ -11,7 +11,7 @@ use stepwell_base::{ByteCount, Key};
 
 use crate::group::Group;
 use crate::mini_batch::{Cargo, MiniBatch, Purpose};
-use crate::request::{Bags, Field, Grouper, Pooling};
+use crate::request::{Bags, Field, Grouper, is_pooled};
 use crate::stages::Spares;
 use crate::working_set::Part;
 use crate::{Error, Result};
@@ -190,7 +190,7 @@ impl Preparer {
                     "table '{name}': the ends must ascend to {count}, the number of keys"
                 ));
             }
-            if !weights.is_empty() && fields.iter().all(|field| field.pooling == Pooling::None) {
+            if !weights.is_empty() && !is_pooled(fields) {
                 return Err(format!("table '{name}' is not pooled, so its rows have no weights"));
             }
             if ![0, keys.len()].contains(&weights.len()) {
@@ -209,8 +209,8 @@ impl Preparer {
         let (rows, slots, memory) = (of.rows_of(mini), of.slots, self.memory.0);
         let needed = u128::from(memory) * rows as u128 / slots.max(1) as u128 + 1;
         Some(format!(
-            "a mini-batch of {} examples needs {rows} distinct rows of table '{}', but the memory \
-             of {memory} bytes holds {slots}: give about {needed} bytes, or feed fewer examples at \
+            "a mini-batch of {} examples needs {rows} distinct rows of table '{}', but memory, \
+             {memory} bytes, holds {slots}: give about {needed} bytes, or feed fewer examples at \
              once",
             mini.cargo.examples, of.names,
         ))

@@ -54,8 +54,8 @@ impl Turn<'_> {
         self.rows.keys(table).iter().map(move |key| key.salted(salt))
     }
 
-    /// Row of each occurrence of a table, as a position in [`Turn::keys`], in the order of the keys
-    /// that were fed.
+    /// Row of each occurrence of a table, as a position in [`Turn::keys`]. Occurrences are in the
+    /// order of the fed keys.
     pub fn occurrence_rows(&self, table: usize) -> &[u32] {
         self.rows.occurrence_rows(table)
     }
@@ -82,8 +82,8 @@ impl Turn<'_> {
         self.push_all(d_x, d_first_order, &[])
     }
 
-    /// [`Turn::push`] with gradients of the distinct rows (rows, weights) of tables that aren't
-    /// pooled, by the number of the table. Missing ones are zeros.
+    /// [`Turn::push`] with gradients of distinct rows (rows, weights) for unpooled tables, by the
+    /// number of the table. A missing gradient counts as zeros.
     ///
     /// # Errors
     /// If a device fails.

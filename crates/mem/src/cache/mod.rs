@@ -245,8 +245,8 @@ impl Cache {
     }
 
     /// Announces that the next `count` calls that change a pin are [`Cache::place`]. Chooses up to
-    /// 32 victims at once and prefetches what evicting them changes. They may differ from those
-    /// chosen one by one: a policy chooses them all before the first key is admitted.
+    /// 32 victims at once and prefetches what evicting them changes. They may differ from
+    /// victims chosen one by one: a policy chooses them all before the first key is admitted.
     pub fn will_place(&mut self, count: usize) {
         let evicted = count.saturating_sub(self.slots() - self.rows()).min(CHOSEN_MAX);
         if evicted == 0 || !self.chosen.is_empty() {

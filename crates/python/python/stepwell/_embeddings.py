@@ -261,7 +261,7 @@ class Embeddings:
         return self._turn.embeddings()
 
     def _switch(self, stream: _Stream | None) -> None:
-        """Makes the mini-batches of `stream` those that are fed; others wait in theirs."""
+        """Sets the current stream's mini-batches aside and feeds `stream`'s again."""
         if self._stream is stream:
             return
         self._turn = None
@@ -291,7 +291,7 @@ class Embeddings:
         ids: Callable[[Any], Any] = lambda batch: batch,
         train: bool | None = None,
     ) -> Iterator[tuple[Any, Any]]:
-        """Yields each batch with its embeddings, while those of coming batches are loaded.
+        """Yields each batch with its embeddings, while coming batches are loaded.
 
         `ids` returns a batch's ids by feature: for each feature an integer array of one id an
         example (examples), of a fixed number (examples, ids), or (values, offsets) or (values,
@@ -368,6 +368,8 @@ class Embeddings:
             raise RuntimeError("no mini-batch is current: its step has ended, or was never begun")
         if self._turn.thread != threading.get_ident():
             raise RuntimeError("the current mini-batch is of another thread: train in one")
+        if not self._turn.train:
+            raise RuntimeError("the mini-batch was fed for an evaluation")
         return self._turn
 
     def _push(self, gradients: tuple[Any, list[tuple[int, Any]]], lr: float) -> None:

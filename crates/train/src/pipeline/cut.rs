@@ -29,7 +29,7 @@ pub(super) struct Cut {
     pub(super) skip_max: u64,
     /// Blocks of a mini-batch.
     pub(super) blocks: usize,
-    /// This rank, of those that share mini-batches; `None` without sharing.
+    /// This rank among the ranks that share mini-batches; `None` without sharing.
     pub(super) rank: Option<RankOf>,
     /// Number of servers, which are the first ranks.
     pub(super) servers: usize,

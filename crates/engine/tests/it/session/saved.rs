@@ -1,4 +1,4 @@
-//! Saved sessions, and other work between two steps: the rows are those of a session without it.
+//! Saved sessions, and other work between two steps: none of it changes the rows.
 
 use stepwell_base::{ByteCount, Key};
 use stepwell_engine::{
@@ -7,8 +7,7 @@ use stepwell_engine::{
 
 use super::{EXAMPLES, drawn, open, open_living, open_one, single, train};
 
-/// Trains on mini-batches up to `end`, after those that were trained; the session then has others
-/// ahead.
+/// Trains the next mini-batches, up to number `end`, with others fed ahead.
 fn train_to(session: &mut Session, fed: &mut u64, end: u64) {
     while session.steps() < end {
         while session.has_room() && *fed < 60 {
@@ -82,7 +81,7 @@ fn a_checkpoint_of_another_session_or_other_bytes_is_not_overwritten() {
     step(&mut first);
     let path = first.save(home.path(), 1, b"model").unwrap();
     let error = first.save(home.path(), 1, b"other").unwrap_err().to_string();
-    assert!(error.contains("other bytes"), "{error}");
+    assert!(error.contains("another extra"), "{error}");
     step(&mut second);
     let error = second.save(home.path(), 1, b"model").unwrap_err().to_string();
     assert!(error.contains("another run"), "{error}");
