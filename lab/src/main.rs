@@ -15,7 +15,7 @@ use cli::{Cli, Job};
 use stepwell_cli::Failure;
 
 fn main() -> ExitCode {
-    stepwell_cli::main("stepwell-lab", || cli::parse().and_then(run))
+    ExitCode::from(stepwell_cli::main("stepwell-lab", || cli::parse().and_then(run)))
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Command lines: parsing and help.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -32,13 +32,16 @@ impl TypedValueParser for Named {
     }
 }
 
-/// Parses the command line of this process. If it only asks for help or the version, prints that
-/// and ends the process.
+/// Parses the command line `args`, which begins with the program's name. If it only asks for help
+/// or the version, prints that and ends the process.
 ///
 /// # Errors
 /// If the command line is wrong or the help cannot be written.
-pub fn parse<C: FromArgMatches>(command: Command) -> Result<(ArgMatches, C), Failure> {
-    let parsed = command.try_get_matches().and_then(|matches| {
+pub fn parse<C: FromArgMatches>(
+    command: Command,
+    args: Vec<OsString>,
+) -> Result<(ArgMatches, C), Failure> {
+    let parsed = command.try_get_matches_from(args).and_then(|matches| {
         let parsed = C::from_arg_matches(&matches)?;
         Ok((matches, parsed))
     });

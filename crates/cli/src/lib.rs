@@ -18,8 +18,6 @@ pub mod say;
 pub mod signals;
 pub mod width;
 
-use std::process::ExitCode;
-
 pub use failure::Failure;
 
 /// Keeps the memory of finished batches for later ones. Returning it to the system would cost a
@@ -28,7 +26,8 @@ pub use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs a program with this name: sets up signals and URLs, calls `run`, and reports its failure.
-pub fn main(name: &'static str, run: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+/// Returns the exit status.
+pub fn main(name: &'static str, run: impl FnOnce() -> Result<(), Failure>) -> u8 {
     say::speak_as(name);
     let ready = signals::outlive_size_bound().map_err(Failure::from);
     let outcome = ready.and_then(|()| {
@@ -37,10 +36,10 @@ pub fn main(name: &'static str, run: impl FnOnce() -> Result<(), Failure>) -> Ex
         run()
     });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => {
             failure.say();
-            ExitCode::from(failure.status())
+            failure.status()
         }
     }
 }

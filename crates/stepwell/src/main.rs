@@ -1,91 +1,9 @@
-//! The `stepwell` program: reads the command line, runs the command, prints its results.
+//! The `stepwell` program.
 
 #![forbid(unsafe_code)]
 
-mod bars;
-mod cli;
-mod convert;
-mod curves;
-mod device;
-mod diff;
-mod distribution;
-mod ended;
-mod eval;
-mod export;
-mod figures_text;
-mod import;
-mod inspect;
-mod launched_ranks;
-mod man_pages;
-mod new_directory;
-mod plan;
-mod planned;
-mod predict;
-mod progress;
-mod record_file;
-mod resolve;
-mod schema;
-mod score;
-mod score_texts;
-mod settings_file;
-mod snapshots;
-mod statistics;
-mod store;
-mod surroundings;
-mod synth;
-mod train;
-mod warm_start;
-
 use std::process::ExitCode;
 
-use cli::{Cli, ConfigListArgs, Job, TrainArgs};
-use stepwell_cli::{Failure, failure, outputs, say, signals, width};
-use stepwell_settings::Config;
-
 fn main() -> ExitCode {
-    stepwell_cli::main("stepwell", || cli::parse().and_then(run))
-}
-
-fn run(cli: Cli) -> Result<(), Failure> {
-    cli.verbosity.apply();
-    match cli.job {
-        Job::Train(args) => train_alone_or_launched(&args).map_err(Failure::of_training),
-        Job::Eval(args) => eval::run(&args),
-        Job::Predict(args) => predict::run(&args),
-        Job::Export(args) => export::run(&args),
-        Job::Import(args) => import::run(&args),
-        Job::Diff(args) => diff::run(&args),
-        Job::Inspect(args) => inspect::run(&args),
-        Job::Synth(args) => synth::run(&args),
-        Job::Device(args) => device::run(&args),
-        Job::Convert(args) => convert::run(&args),
-        Job::Plan(args) => plan::run(&args),
-        Job::Store(args) => store::run(&args),
-        Job::Config(args) => config(&args),
-        Job::Schema(args) => schema::run(&args),
-        Job::Completions(args) => man_pages::completions(&args),
-        Job::Man(args) => man_pages::man(&args),
-    }
-}
-
-/// `stepwell train`, alone or as one of several launched ranks.
-fn train_alone_or_launched(args: &TrainArgs) -> Result<(), Failure> {
-    match launched_ranks::join()? {
-        Some(fabric) => launched_ranks::run(args, fabric),
-        None => train::run(args),
-    }
-}
-
-/// `stepwell config`.
-fn config(args: &ConfigListArgs) -> Result<(), Failure> {
-    let (config, chosen) =
-        resolve::resolve(&args.settings, None, Config::default()).map_err(Failure::Usage)?;
-    train::check(&config, &chosen).map_err(Failure::Usage)?;
-    if args.json {
-        return say::json(&stepwell_settings::to_json(&config));
-    }
-    match args.toml {
-        true => say::whole(&stepwell_settings::to_toml(&config)),
-        false => figures_text::settings(&config).say(),
-    }
+    ExitCode::from(stepwell_program::main(std::env::args_os().collect()))
 }

@@ -64,7 +64,7 @@ pub(crate) fn is_said(json: &Json) -> bool {
 /// # Errors
 /// If the command line is wrong or the help cannot be written.
 pub(crate) fn parse() -> Result<Cli, Failure> {
-    let (_, cli) = args::parse(command())?;
+    let (_, cli) = args::parse(command(), std::env::args_os().collect())?;
     Ok(cli)
 }
 

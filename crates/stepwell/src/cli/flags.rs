@@ -57,8 +57,8 @@ pub(super) fn of_machine(key: &str) -> bool {
 
 /// The keys of settings of named tables, features and columns that occur as flags in `args`, as
 /// there is no list of all such keys.
-pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String> {
-    let key = |arg: OsString| {
+pub(super) fn keys_of_parts(args: &[OsString]) -> Vec<String> {
+    let key = |arg: &OsString| {
         let flag = arg.to_str()?.strip_prefix("--")?;
         let key = flag.split_once('=').map_or(flag, |(key, _)| key);
         let is_of_part =
@@ -66,7 +66,7 @@ pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String>
         is_of_part.then(|| key.to_owned())
     };
     let mut keys: Vec<String> = Vec::new();
-    for key in args.filter_map(key) {
+    for key in args.iter().filter_map(key) {
         if !keys.contains(&key) {
             keys.push(key);
         }
@@ -224,7 +224,7 @@ mod tests {
     fn flags_of_tables_and_features_are_those_that_are_given() {
         let args =
             ["train", "--tables.a.dim", "8", "--features.1.ids=2", "--tables.a.dim=9", "--x"];
-        let keys = keys_of_parts(args.into_iter().map(OsString::from));
+        let keys = keys_of_parts(&args.map(OsString::from));
         assert_eq!(keys, ["tables.a.dim", "features.1.ids"]);
         let command = with_flags(Command::new("train"), &keys, |_| true);
         let matches = command.try_get_matches_from(&args[..5]).unwrap();

@@ -163,18 +163,17 @@ pub(crate) fn command(of_parts: &[String]) -> Command {
     command.after_help(statuses())
 }
 
-/// Reads the command line; exits the process if it only asks for help or the version.
+/// Reads the command line `args`; exits the process if it only asks for help or the version.
 ///
 /// # Errors
 /// If the command line is wrong, or the help cannot be written.
-pub(crate) fn parse() -> Result<Cli, Failure> {
-    let args: Vec<OsString> = std::env::args_os().collect();
+pub(crate) fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     if args.windows(2).any(|pair| pair[0] == "--resume" && pair[1] == "auto") {
         let wrong = Failure::Usage("--resume auto: write --resume=auto".to_owned());
         return Err(launcher::report_once(&wrong));
     }
-    let of_parts = keys_of_parts(args.into_iter());
-    let (matches, mut cli) = args::parse::<Cli>(command(&of_parts))?;
+    let of_parts = keys_of_parts(&args);
+    let (matches, mut cli) = args::parse::<Cli>(command(&of_parts), args)?;
     let given = matches.subcommand().map(|(_, matches)| matches);
     if let Job::Train(TrainArgs { settings, .. })
     | Job::Config(ConfigListArgs { settings, .. })
