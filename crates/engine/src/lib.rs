@@ -85,7 +85,9 @@ pub use rows::{
     EarlyRows, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness, WorkingRows,
     Workspaces,
 };
-pub use session::{BagsRef, Prepared, Preparer, SavedSession, Session, Tiers, Turn, Waiting};
+pub use session::{
+    BagsRef, Prepared, Preparer, SavedSession, Session, SessionFigures, Tiers, Turn, Waiting,
+};
 pub use stages::{
     BATCHES_QUEUED, Counters, Ends, Finished, Item, LiftStage, LowerStage, Pause, PlanStage,
     Planned, PrefetchDepth, PullStage, Ready, Retired, Spares, Stages, Times, Unit, stages,

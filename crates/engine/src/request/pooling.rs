@@ -11,7 +11,9 @@ pub enum Pooling {
     /// The sum divided by the square root of the number of rows.
     SqrtN,
     /// No pooling. The training pipeline gives each row its own columns, up to the maximum ids of a
-    /// bag; a program with a [`Session`](crate::Session) reads and trains distinct rows.
+    /// bag. A program with a [`Session`](crate::Session) reads and trains distinct rows; if other
+    /// fields of the table are pooled, it gives the field columns that it ignores and whose
+    /// gradients are zero. Several fields may have the same such columns.
     None,
 }
 
@@ -64,7 +66,7 @@ pub struct Columns {
     pub count: usize,
 }
 
-/// Whether the rows of a table with these `fields` are pooled: all fields are, or none.
+/// Whether any field of a table with these `fields` is pooled; then all of them have columns.
 #[inline]
 pub(crate) fn is_pooled(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.pooling != Pooling::None)

@@ -17,6 +17,7 @@ mod gather;
 mod in_place;
 mod laps;
 mod on_host;
+mod put;
 mod stale;
 mod sums;
 mod update;
@@ -24,9 +25,9 @@ mod witness;
 mod working;
 mod workspaces;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use stepwell_base::owner::{RankOf, owner, shards_of};
 use stepwell_optim::RowOptimizer;
 
@@ -290,8 +291,8 @@ impl EmbeddingBags {
         self.apply_all(rows, gradients, &[], laps)
     }
 
-    /// [`EmbeddingBags::apply`] with gradients of distinct rows (rows, weights) for unpooled
-    /// tables, by the number of the table. A missing gradient counts as zeros.
+    /// [`EmbeddingBags::apply`] with gradients of distinct rows (rows, weights) for tables with
+    /// unpooled fields, by the number of the table. A missing gradient counts as zeros.
     ///
     /// # Errors
     /// If a device fails.
@@ -313,19 +314,26 @@ impl EmbeddingBags {
         let examples = gradients.d_first_order.len();
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         let blocks = Blocks::new(examples, self.blocks);
-        for (number, table) in rows.tables.iter_mut().enumerate() {
-            let bags = self.bags_of(number, table.bags, gradients, blocks);
-            if is_pooled(&self.columns.of_fields[number]) {
-                self.update(number, rows.groups, table, RowsOf::Bags(bags), laps);
-                continue;
-            }
-            let mut given = d_rows.iter().filter(|(of, _)| *of == number);
-            let given = given.next().map(|(_, gradients)| Cow::Borrowed(*gradients));
+        let (this, groups) = (&*self, rows.groups);
+        // Small tables aren't divided, so threads take whole ones.
+        rows.tables.par_iter_mut().enumerate().for_each(|(number, table)| {
+            let bags = this.bags_of(number, table.bags, gradients, blocks);
+            let given = d_rows.iter().find(|(of, _)| *of == number).map(|(_, given)| *given);
             let lanes = table.len() * table.width();
-            let given = given.unwrap_or_else(|| Cow::Owned(vec![0.0; lanes]));
-            assert_eq!(given.len(), lanes, "a gradient for each weight of each row");
-            self.update(number, rows.groups, table, RowsOf::Given(bags, &given), laps);
-        }
+            let is_whole = given.is_none_or(|given| given.len() == lanes);
+            assert!(is_whole, "a gradient for each weight of each row");
+            let zeros;
+            let gradients = match (is_pooled(&this.columns.of_fields[number]), given) {
+                (true, None) => RowsOf::Bags(bags),
+                (true, Some(given)) => RowsOf::BagsAndGiven(bags, given),
+                (false, Some(given)) => RowsOf::Given(bags, given),
+                (false, None) => {
+                    zeros = vec![0.0; lanes];
+                    RowsOf::Given(bags, &zeros)
+                }
+            };
+            this.update(number, groups, table, gradients, laps);
+        });
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
         self.send(rows)
     }

@@ -14,7 +14,7 @@ use stepwell_optim::{Storage, Stored};
 use super::admission::{self, Admissions};
 use super::laps::Laps;
 use super::sums::combine::{Combined, Partials};
-use super::sums::{GivenSums, RowGradients, Sums, SumsRoom, TableBags};
+use super::sums::{GivenSums, RowGradients, Sums, SumsAndGiven, SumsRoom, TableBags};
 use super::workspaces::{Workspaces, refill};
 use crate::life::History;
 use crate::request::{BagsByRow, Request};
@@ -54,6 +54,8 @@ pub(super) enum RowsOf<'a> {
     Partials(&'a Partials<'a>),
     /// Sums that the caller made (rows, weights), of rows that occur in these bags.
     Given(TableBags<'a>, &'a [f32]),
+    /// This rank's bags, plus sums that the caller made (rows, weights).
+    BagsAndGiven(TableBags<'a>, &'a [f32]),
 }
 
 impl Update<'_> {
@@ -193,6 +195,10 @@ impl Rows<'_> {
             }
             RowsOf::Given(bags, gradients) => {
                 self.run(storage, weights, GivenSums { bags, gradients, width });
+            }
+            RowsOf::BagsAndGiven(bags, given) => {
+                let sums = Sums::<WEIGHED>::new(bags, dim, width, sums);
+                self.run(storage, weights, SumsAndGiven { sums, given, width });
             }
         }
     }

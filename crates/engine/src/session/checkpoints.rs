@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stepwell_base::Key;
 use stepwell_base::owner::RankOf;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::Cache;
@@ -23,7 +22,6 @@ use super::{Session, Tiers};
 use crate::checkpoint::{Checkpoint, CheckpointWriter, Keep, Placement, list, prepare};
 use crate::dense::{Dense, DenseView};
 use crate::digest::ModelDigest;
-use crate::group::group_of;
 use crate::hierarchy::Next;
 use crate::mini_batch::MiniBatch;
 use crate::request::Columns;
@@ -36,8 +34,6 @@ use crate::{Error, Result};
 
 /// Name of the section with the caller's bytes.
 const EXTRA: &str = "session.extra";
-/// Maximum number of keys that [`Session::read`] reads at once.
-const READ_AT_ONCE: usize = 1 << 16;
 
 /// Mini-batches that a session gave back untrained.
 #[derive(Debug)]
@@ -141,6 +137,7 @@ impl Session {
         if let Some(job) = checkpoint.run["job"].as_str() {
             job.clone_into(&mut session.job);
         }
+        session.writes = writes_of(&checkpoint);
         Ok(session)
     }
 
@@ -155,7 +152,7 @@ impl Session {
         let disk: Arc<dyn Disk> = Arc::new(FileDisk::create(directory)?);
         let _lock = DirectoryLock::take(directory)?;
         let mut writer = self.writer(disk, keep, extra)?;
-        self.at_rest(|session| session.write(&mut writer, extra))
+        self.at_rest(|session| session.write_checkpoint(&mut writer, extra))
     }
 
     /// A digest of all rows, the same as [`Session::finish`] returns. Reads every row and ends the
@@ -202,17 +199,22 @@ impl Session {
             }
         }
         let same = list(&*disk)?.into_iter().find(|(step, _)| *step == self.steps());
-        if let Some((_, path)) = same
-            && SavedSession::open(&path)?.extra != extra
-        {
-            let why = "is of the same step and has another extra: save after the next step, or \
-                       choose another directory";
-            return refuse(&path, why);
+        if let Some((_, path)) = same {
+            let saved = SavedSession::open(&path)?;
+            let has_rows = writes_of(&saved.checkpoint) == self.writes;
+            if !has_rows || saved.extra != extra {
+                let differs = if has_rows { "another extra" } else { "other rows" };
+                let why = format!(
+                    "is of the same step and has {differs}: save after the next step, or choose \
+                     another directory"
+                );
+                return refuse(&path, &why);
+            }
         }
         CheckpointWriter::resume(disk, keep)
     }
 
-    fn write(&self, writer: &mut CheckpointWriter, extra: &[u8]) -> Result<PathBuf> {
+    fn write_checkpoint(&self, writer: &mut CheckpointWriter, extra: &[u8]) -> Result<PathBuf> {
         let mut dense = Dense::default();
         self.embeddings.save(&mut dense, RankOf::ALONE);
         let four = |bytes: &[u8]| {
@@ -224,38 +226,10 @@ impl Session {
         dense.sections.push((EXTRA.to_owned(), values));
         let rates = self.embeddings.tables().iter().map(|table| table.optimizer.lr());
         let rates: Vec<Value> = rates.map(Value::from).collect();
-        let session = json!({ "lr": rates, "extra_bytes": extra.len() });
+        let session = json!({ "lr": rates, "extra_bytes": extra.len(), "writes": self.writes });
         let run = json!({ "job": self.job, "session": session });
         let dense = DenseView::from(dense);
         writer.write(self.steps(), &run, &dense, self.hierarchy.groups())
-    }
-
-    /// The weights of the rows of `keys` in table `table` (keys, weights), as an evaluation reads
-    /// them: a row that doesn't exist yet has its initial values. Ends the current mini-batch;
-    /// mini-batches fed ahead stay fed.
-    ///
-    /// # Errors
-    /// A table that doesn't exist; the error of a stage.
-    pub fn read(&mut self, table: usize, keys: &[Key]) -> Result<Vec<f32>> {
-        self.check_table(table)?;
-        let width = self.embeddings.tables()[table].weight_count();
-        let waiting = self.drain()?;
-        let mut weights = Vec::with_capacity(keys.len() * width);
-        let (_, group) = group_of(self.hierarchy.groups(), table);
-        let at_once = group.slab.slots().clamp(1, READ_AT_ONCE);
-        for keys in keys.chunks(at_once) {
-            let mini = self.preparer.of_keys(table, keys)?;
-            self.feed_prepared(mini)?;
-            let Some(turn) = self.ready()? else { unreachable!("a mini-batch was fed") };
-            let mut rows = vec![0.0; turn.keys(table).len() * width];
-            turn.copy_rows(table, &mut rows);
-            for row in turn.occurrence_rows(table) {
-                let start = *row as usize * width;
-                weights.extend_from_slice(&rows[start..start + width]);
-            }
-        }
-        self.feed_again(waiting)?;
-        Ok(weights)
     }
 
     /// Ends the current mini-batch and takes out the mini-batches fed ahead, untrained, to make way
@@ -282,6 +256,11 @@ impl Session {
         self.retire();
         waiting.into_iter().try_for_each(|mini| self.feed_prepared(mini))
     }
+}
+
+/// Number of times that rows had been written by key when `checkpoint` was saved.
+fn writes_of(checkpoint: &Checkpoint) -> u64 {
+    checkpoint.run["session"]["writes"].as_u64().unwrap_or(0)
 }
 
 /// `mini` as it was fed, in the memory of `spare`, if there is one.

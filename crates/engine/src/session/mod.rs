@@ -17,6 +17,7 @@
 //! - **Bounds.** [`Tiers::memory`] bytes of rows, divided among tables by the bytes that an example
 //!   with one id per field touches; [`Tiers::lookahead`] + 2 mini-batches.
 
+mod by_key;
 mod checkpoints;
 mod preparer;
 mod turn;
@@ -43,10 +44,10 @@ use crate::group_tables::GroupTables;
 use crate::hierarchy::{Hands, Hierarchy, Next};
 use crate::mini_batch::Purpose;
 use crate::opening::Begin;
-use crate::request::{Bags, Columns, Field, Grouper, Pooling};
+use crate::request::{Bags, Columns, Field, Grouper, is_pooled};
 use crate::row_directory::Scratch;
 use crate::rows::{EmbeddingBags, Shape};
-use crate::stages::{PrefetchDepth, Ready, Retired, Unit};
+use crate::stages::{Planned, PrefetchDepth, Ready, Retired, Unit};
 use crate::table_spec::TableSpec;
 use crate::tiers::{TableLoad, TierOptions, TierPlan};
 use crate::{Error, Result};
@@ -81,6 +82,29 @@ impl Default for Tiers {
     }
 }
 
+/// What a session has done: see [`Session::figures`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionFigures {
+    /// Rows found in memory, loaded, and evicted.
+    pub planned: Planned,
+    /// Rows that fit in memory.
+    pub rows_fit: u64,
+    /// Loaded rows that started from their initial value.
+    pub rows_initialized: u64,
+    /// Loaded rows that were read from disk.
+    pub rows_read: u64,
+    /// Rows written to disk.
+    pub rows_written: u64,
+    /// Rows that the stores have.
+    pub rows_on_disk: u64,
+    /// Bytes read from the stores' files, for any purpose.
+    pub bytes_read: u64,
+    /// Bytes written to the stores' files, for any purpose.
+    pub bytes_written: u64,
+    /// Bytes of the stores' files.
+    pub bytes_on_disk: u64,
+}
+
 /// Tables, and the mini-batches that use them.
 pub struct Session {
     hierarchy: Hierarchy<Fed>,
@@ -90,6 +114,8 @@ pub struct Session {
     out: Option<Unit<Fed>>,
     /// Identifies the session's checkpoints.
     job: String,
+    /// Number of times that rows were written by key.
+    writes: u64,
     /// Directories of the stores; outlives them.
     _scratch: Scratch,
 }
@@ -156,10 +182,18 @@ impl Session {
             capacities: hierarchy.groups().iter().map(|group| Capacity::of(group)).collect(),
             memory: tiers.memory,
             spares: Arc::clone(hierarchy.spares()),
-            grouper: Grouper::default(),
+            groupers: tables.iter().map(|_| Grouper::default()).collect(),
         };
         let embeddings = EmbeddingBags::new(tables, columns, shape);
-        Ok(Self { hierarchy, embeddings, preparer, out: None, job: drawn_job(), _scratch: scratch })
+        Ok(Self {
+            hierarchy,
+            embeddings,
+            preparer,
+            out: None,
+            job: drawn_job(),
+            writes: 0,
+            _scratch: scratch,
+        })
     }
 
     /// Makes mini-batches for [`Session::feed_prepared`], on any thread.
@@ -280,6 +314,24 @@ impl Session {
         self.embeddings.steps()
     }
 
+    /// Figures since the session was opened.
+    pub fn figures(&self) -> SessionFigures {
+        let planned = self.hierarchy.counters().count();
+        let mut figures = SessionFigures { planned, ..SessionFigures::default() };
+        for group in self.hierarchy.groups() {
+            let (moved, store) = (group.traffic.count(), group.store.stats());
+            figures.rows_fit += group.slab.slots() as u64;
+            figures.rows_initialized += moved.initialized;
+            figures.rows_read += moved.refilled;
+            figures.rows_written += moved.written_back;
+            figures.rows_on_disk += store.rows_live;
+            figures.bytes_read += store.bytes_read;
+            figures.bytes_written += store.bytes_written;
+            figures.bytes_on_disk += store.bytes_files;
+        }
+        figures
+    }
+
     /// Discards mini-batches that were not taken, and returns a digest of all rows; equal rows have
     /// equal digests.
     ///
@@ -325,12 +377,8 @@ fn check_model(
                 "table '{name}': give it at least one weight, 0 or 1 of them wide, and a field"
             ));
         }
-        let unpooled = fields.iter().filter(|field| field.pooling == Pooling::None).count();
-        if ![0, fields.len()].contains(&unpooled) {
-            return Err(format!("table '{name}': pool all of its fields or none"));
-        }
-        let outside =
-            |field: &&Field| field.pooling != Pooling::None && field.column + dim > columns.count;
+        let has_columns = is_pooled(fields);
+        let outside = |field: &&Field| has_columns && field.column + dim > columns.count;
         if let Some(field) = fields.iter().find(outside) {
             let (first, count) = (field.column, columns.count);
             return Err(format!(

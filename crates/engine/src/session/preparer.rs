@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use stepwell_base::{ByteCount, Key};
 
 use crate::group::Group;
@@ -91,7 +92,8 @@ pub struct Preparer {
     pub(super) capacities: Arc<[Capacity]>,
     pub(super) memory: ByteCount,
     pub(super) spares: Arc<Spares<Fed>>,
-    pub(super) grouper: Grouper,
+    /// One for each table.
+    pub(super) groupers: Vec<Grouper>,
 }
 
 impl Clone for Preparer {
@@ -101,7 +103,7 @@ impl Clone for Preparer {
             capacities: Arc::clone(&self.capacities),
             memory: self.memory,
             spares: Arc::clone(&self.spares),
-            grouper: Grouper::default(),
+            groupers: self.tables.iter().map(|_| Grouper::default()).collect(),
         }
     }
 }
@@ -109,7 +111,7 @@ impl Clone for Preparer {
 impl Preparer {
     /// Makes a mini-batch of `examples` examples: for each table the bags of its fields, example by
     /// example. Labels (examples) count how often a row's examples were positive; without any, no
-    /// example is.
+    /// example is. Threads of the current rayon pool divide the tables among them.
     ///
     /// # Errors
     /// Bags or labels that don't match the number of examples; more distinct rows than fit in
@@ -132,11 +134,12 @@ impl Preparer {
         mini.cargo.examples = examples;
         mini.cargo.labels.extend_from_slice(labels.unwrap_or_default());
         mini.cargo.labels.resize(examples, 0.0);
-        for ((part, bags), table) in mini.parts.iter_mut().zip(bags).zip(&*self.tables) {
+        let parts = mini.parts.par_iter_mut().zip(bags).zip(&*self.tables);
+        parts.zip(&mut self.groupers).for_each(|(((part, bags), table), grouper)| {
             part.request.ends.extend_from_slice(bags.ends);
             part.request.weigh(&table.fields, bags.weights);
-            self.grouper.group_into(bags.keys, table.salt, &mut part.request);
-        }
+            grouper.group_into(bags.keys, table.salt, &mut part.request);
+        });
         match self.too_large(&mini) {
             None => Ok(Prepared(mini)),
             Some(why) => {
@@ -146,8 +149,13 @@ impl Preparer {
         }
     }
 
-    /// A mini-batch that reads the rows of `keys` in table `table`, all in one bag.
-    pub(super) fn of_keys(&mut self, table: usize, keys: &[Key]) -> Result<Prepared> {
+    /// A mini-batch with the rows of `keys` in table `table`, all in one bag.
+    pub(super) fn of_keys(
+        &mut self,
+        table: usize,
+        keys: &[Key],
+        purpose: Purpose,
+    ) -> Result<Prepared> {
         let tables = Arc::clone(&self.tables);
         // The other fields' bags are empty.
         let ends = tables.iter().enumerate().map(|(number, of)| {
@@ -160,7 +168,7 @@ impl Preparer {
             BagsRef { keys, ends, weights: &[] }
         });
         let bags: Vec<BagsRef<'_>> = bags.collect();
-        self.prepare(1, &bags, None, Purpose::Evaluate)
+        self.prepare(1, &bags, None, purpose)
     }
 
     fn check(

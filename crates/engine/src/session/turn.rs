@@ -82,8 +82,8 @@ impl Turn<'_> {
         self.push_all(d_x, d_first_order, &[])
     }
 
-    /// [`Turn::push`] with gradients of distinct rows (rows, weights) for unpooled tables, by the
-    /// number of the table. A missing gradient counts as zeros.
+    /// [`Turn::push`] with gradients of distinct rows (rows, weights) for tables with unpooled
+    /// fields, by the number of the table. A missing gradient counts as zeros.
     ///
     /// # Errors
     /// If a device fails.

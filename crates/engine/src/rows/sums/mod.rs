@@ -246,6 +246,26 @@ impl<const WEIGHED: bool> RowGradients for Sums<'_, WEIGHED> {
     }
 }
 
+/// Sums over bags, plus the gradient that the caller gave for each row.
+pub(super) struct SumsAndGiven<'a, const WEIGHED: bool> {
+    pub(super) sums: Sums<'a, WEIGHED>,
+    /// Gradient of each row. // (rows, width)
+    pub(super) given: &'a [f32],
+    pub(super) width: usize,
+}
+
+impl<const WEIGHED: bool> RowGradients for SumsAndGiven<'_, WEIGHED> {
+    #[inline(always)]
+    fn of(&mut self, row: usize) -> (&[f32], Occurrence) {
+        let Self { sums, given, width } = self;
+        let (_, seen) = sums.of(row);
+        // The sum is at the bottom of the stack.
+        let sum = &mut sums.sums[..*width];
+        add(sum, &given[row * *width..(row + 1) * *width]);
+        (sum, seen)
+    }
+}
+
 /// The gradient of one bag, and the factor of a row in it.
 struct BagGradient<'a> {
     /// Gradient of the bag's pooled embedding.

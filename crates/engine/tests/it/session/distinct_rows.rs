@@ -99,3 +99,59 @@ fn rows_without_a_gradient_take_a_step_of_zeros() {
     let error = session.feed(&[weighed], &[0.0; 5], Purpose::Train).unwrap_err().to_string();
     assert!(error.contains("is not pooled"), "{error}");
 }
+
+/// Mini-batch `number` with three bags an example, of which the second's length is a power of two.
+fn three_fields(number: u64) -> Bags {
+    let mut dice = Stream::named(number, b"three fields");
+    let mut bags = Bags::default();
+    for bag in 0..3 * EXAMPLES {
+        let ids = [1, 1 << (dice.next_u64() % 3), dice.next_u64() % 5][bag % 3];
+        bags.keys.extend((0..ids).map(|_| Key(dice.next_u64() % 900)));
+        bags.ends.push(bags.keys.len() as u32);
+    }
+    bags
+}
+
+/// Trains a table with three fields; the last one's rows are summed by the session, or given a
+/// gradient by the caller. Gradients are such that the order in which they are added doesn't
+/// matter.
+fn train_three(memory: u64, second: Pooling, pools: bool) -> String {
+    let third = if pools { Pooling::Sum } else { Pooling::None };
+    let fields = [(0, Pooling::Sum), (4, second), (8, third)];
+    let fields = fields.map(|(column, pooling)| Field { column, pooling });
+    let columns = Columns { of_fields: vec![fields.to_vec()], count: 12 };
+    let tiers = Tiers { memory: ByteCount(memory), ..Tiers::default() };
+    let shape = Shape::default();
+    let mut session = Session::open(vec![table("items", 4)], columns, shape, &tiers).unwrap();
+    for number in 0..100 {
+        let bags = three_fields(number);
+        session.feed(std::slice::from_ref(&bags), &[0.0; EXAMPLES], Purpose::Train).unwrap();
+        let turn = session.ready().unwrap().unwrap();
+        let mut d_x: Vec<f32> =
+            (0..12 * EXAMPLES).map(|at| ((at * 7 % 16) as f32 - 8.0) / 64.0).collect();
+        let mut d_rows = vec![0.0; 4 * turn.keys(0).len()];
+        if !pools {
+            for (example, d_x) in d_x.chunks_mut(12).enumerate() {
+                let [begin, end] = [1, 2].map(|field| bags.ends[3 * example + field] as usize);
+                for row in &turn.occurrence_rows(0)[begin..end] {
+                    let d_row = &mut d_rows[4 * *row as usize..4 * *row as usize + 4];
+                    d_row.iter_mut().zip(&d_x[8..]).for_each(|(d_row, d_x)| *d_row += d_x);
+                }
+                d_x[8..].fill(0.0);
+            }
+        }
+        let given = [(0, &d_rows[..])];
+        turn.push_all(&d_x, &[], if pools { &[] } else { &given }).unwrap();
+    }
+    session.finish().unwrap()
+}
+
+#[test]
+fn a_table_has_pooled_fields_and_others() {
+    for second in [Pooling::Sum, Pooling::Mean] {
+        let expected = train_three(1 << 20, second, true);
+        for memory in [1 << 20, 12 << 10] {
+            assert_eq!(train_three(memory, second, false), expected, "{memory} {second:?}");
+        }
+    }
+}

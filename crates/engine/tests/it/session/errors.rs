@@ -45,7 +45,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
 #[test]
 fn a_model_that_makes_no_sense_is_refused() {
     let table = |name, dim, wide| TableSpec { wide, ..table(name, dim) };
-    let none = Field { column: 0, pooling: Pooling::None };
+    let none_outside = Field { column: 1, pooling: Pooling::None };
     let shape = Shape::default();
     let blocks = Shape { blocks: 0, ..Shape::default() };
     let two = || vec![vec![Field::sum(0)], vec![Field::sum(0)]];
@@ -53,7 +53,7 @@ fn a_model_that_makes_no_sense_is_refused() {
         (vec![], vec![], &shape, "0 tables"),
         (vec![table("a", 4, 0)], two(), &shape, "1 tables, and fields for 2"),
         (vec![table("a", 4, 0)], vec![vec![Field::sum(1)]], &shape, "column 1 on, but there are 4"),
-        (vec![table("a", 4, 0)], vec![vec![none, Field::sum(0)]], &shape, "pool all of its fields"),
+        (vec![table("a", 4, 0)], vec![vec![none_outside, Field::sum(0)]], &shape, "column 1 on"),
         (vec![table("a", 4, 0)], vec![vec![]], &shape, "and a field"),
         (vec![table("a", 0, 0)], vec![vec![Field::sum(0)]], &shape, "at least one weight"),
         (vec![table("a", 0, 2)], vec![vec![Field::sum(0)]], &shape, "0 or 1 of them wide"),

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test panics on unexpected results")]
 
+mod by_key;
 mod distinct_rows;
 mod errors;
 mod saved;
