@@ -1,166 +1,54 @@
 //! A session for Python.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use stepwell_base::{ByteCount, Key, Namespace};
+use stepwell_base::ByteCount;
 use stepwell_engine::{
-    Bags, BagsRef, Error, Next, Pooled, Preparer, Purpose, SavedSession, Session, Shape, Tiers,
+    Bags, BagsRef, Next, Pooled, Prepared, Preparer, Purpose, SavedSession, Session, Shape, Tiers,
     Turn, Waiting,
 };
 
 use crate::arrays::{Array, ArrayMut};
+use crate::errors::{failed, wrong};
+use crate::ids::{IdArrays, Ids, Values};
+use crate::pushing::{Gradients, Pushing, current, lock, with_session};
 use crate::specs::{Feature, FeatureArgs, TableArgs, features};
 
 /// Longest wait before signals, such as Ctrl-C, are looked for.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Fewest examples that a thread pools.
-const GRAIN: usize = 64;
-
-/// Names of settings and flags of the program, and their counterparts in Python.
-const NAMES: [(&str, &str); 5] = [
-    (
-        "set them aside with --force, continue from a checkpoint with --resume, or choose",
-        "delete it, or choose",
-    ),
-    ("name a directory that `--checkpoint` wrote", "name a directory that `save` wrote"),
-    ("tiers.ssd", "path"),
-    ("tiers.dram", "memory"),
-    ("tiers.index", "index"),
-];
-
-/// Text of an error, with the names that Python has.
-fn text(error: &Error) -> String {
-    NAMES.iter().fold(error.to_string(), |text, (name, here)| text.replace(name, here))
-}
-
-/// The Python error for an error of the engine that ended nothing.
-fn failed(error: Error) -> PyErr {
-    let said = text(&error);
-    match error {
-        Error::Ended(_) => crate::Error::new_err(said),
-        Error::Refused(_)
-        | Error::Settings(_)
-        | Error::NoCheckpoint { .. }
-        | Error::Checkpoint { .. } => PyValueError::new_err(said),
-        _ => PyOSError::new_err(said),
-    }
-}
-
-fn wrong(why: String) -> PyErr {
-    PyValueError::new_err(why)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// Examples that a thread pools at once; their embeddings stay in its second-level cache.
+const GRAIN: usize = 128;
 
 /// Memory and disk: attributes of the Python class.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct TierArgs {
-    memory: String,
-    index: String,
+    memory: u64,
+    index: u64,
     path: Option<PathBuf>,
     lookahead: usize,
     threads: usize,
 }
 
 impl TierArgs {
-    fn tiers(&self) -> PyResult<Tiers> {
-        let bytes = |name: &str, text: &str| {
-            let bytes = text.parse::<ByteCount>();
-            bytes.map_err(|error| wrong(format!("{name}: {error}")))
-        };
-        Ok(Tiers {
-            memory: bytes("memory", &self.memory)?,
-            index: bytes("index", &self.index)?,
+    fn tiers(&self) -> Tiers {
+        Tiers {
+            memory: ByteCount(self.memory),
+            index: ByteCount(self.index),
             directory: self.path.clone(),
             lookahead: self.lookahead,
             ..Tiers::default()
-        })
-    }
-}
-
-/// Ids of a feature: values, offsets of bags (absent for one id an example), and weights.
-type Ids<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
-
-/// Ids of a feature as arrays.
-struct IdArrays {
-    values: Array<i64>,
-    offsets: Option<Array<i64>>,
-    weights: Option<Array<f32>>,
-}
-
-impl IdArrays {
-    fn of((values, offsets, weights): &Ids<'_>, name: &str, examples: usize) -> PyResult<Self> {
-        let offsets = offsets.as_ref().map(|offsets| Array::of(offsets, name)).transpose()?;
-        let weights = weights.as_ref().map(|weights| Array::of(weights, name)).transpose()?;
-        let ids = Self { values: Array::of(values, name)?, offsets, weights };
-        ids.check(name, examples)?;
-        Ok(ids)
-    }
-
-    fn check(&self, name: &str, examples: usize) -> PyResult<()> {
-        let count = self.values.elements().len();
-        let fail = |why: String| Err(wrong(format!("feature '{name}': {why}")));
-        match self.offsets.as_ref().map(Array::elements) {
-            None if count != examples => {
-                return fail(format!("{count} ids for {examples} examples: give offsets of bags"));
-            }
-            Some(offsets) if offsets.len() != examples + 1 => {
-                let given = offsets.len();
-                return fail(format!("{given} offsets for {examples} examples: give one more"));
-            }
-            Some(offsets)
-                if offsets.first() != Some(&0)
-                    || !offsets.is_sorted()
-                    || offsets.last().is_none_or(|last| *last as usize != count) =>
-            {
-                return fail(format!("offsets must ascend from 0 to {count}, the number of ids"));
-            }
-            _ => {}
-        }
-        match self.weights.as_ref().map(|weights| weights.elements().len()) {
-            Some(given) if given != count => fail(format!("{given} weights for {count} ids")),
-            _ => Ok(()),
         }
     }
-
-    /// The occurrences of an example.
-    fn bag(&self, example: usize) -> std::ops::Range<usize> {
-        match &self.offsets {
-            Some(offsets) => {
-                let offsets = offsets.elements();
-                offsets[example] as usize..offsets[example + 1] as usize
-            }
-            None => example..example + 1,
-        }
-    }
-}
-
-/// Appends the key of an id, which is hashed as the text of the number, as in data files.
-fn push_key(keys: &mut Vec<Key>, namespace: &Namespace, id: i64) {
-    let mut digits = [0; 20];
-    let (mut at, mut rest) = (digits.len(), id.unsigned_abs());
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if id < 0 {
-        at -= 1;
-        digits[at] = b'-';
-    }
-    keys.push(namespace.key_of(&digits[at..]));
 }
 
 /// A checkpoint, which stays until it is opened or dropped.
@@ -188,12 +76,23 @@ impl Saved {
 #[pyclass(frozen, module = "stepwell._stepwell")]
 pub(crate) struct SetAside(Mutex<Option<Waiting>>);
 
+/// Makes mini-batches of ids.
+struct Feeder {
+    preparer: Preparer,
+    /// Bags of each table, whose memory is used again.
+    bags: Vec<Bags>,
+}
+
 /// Tables and the mini-batches that use them.
 #[pyclass(frozen, module = "stepwell._stepwell")]
 pub(crate) struct Engine {
     /// `None` once closed.
-    session: Mutex<Option<Session>>,
-    preparer: Mutex<Preparer>,
+    session: Arc<Mutex<Option<Session>>>,
+    /// A step that hasn't ended yet; every other use of the session waits for it.
+    pushing: Mutex<Option<Pushing>>,
+    /// Whether the session has room for a mini-batch, also while a step ends.
+    room: AtomicBool,
+    feeder: Mutex<Feeder>,
     features: Vec<Feature>,
     /// Features of each table.
     of_tables: Vec<Vec<usize>>,
@@ -214,17 +113,24 @@ impl Engine {
         work: impl FnOnce(&mut Session) -> PyResult<T> + Send,
     ) -> PyResult<T> {
         self.check_process()?;
+        self.settle(py)?;
         py.detach(|| {
-            let mut session = lock(&self.session);
-            let Some(session) = &mut *session else {
-                return Err(PyRuntimeError::new_err("the embeddings are closed"));
-            };
-            let done = work(session);
-            match done {
-                Err(error) if session.has_ended() => Err(crate::Error::new_err(error.to_string())),
-                done => done,
-            }
+            with_session(&self.session, |session| {
+                let done = work(session);
+                self.room.store(session.has_room(), Ordering::Relaxed);
+                done
+            })
         })
+    }
+
+    /// Waits for the end of a step, if one is ending, and returns its error.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let pushed = py.detach(|| {
+            // Other threads wait here, so that none overtakes the step.
+            let mut pushing = lock(&self.pushing);
+            pushing.take().map(|pushing| (pushing.outcome(), pushing))
+        });
+        pushed.map_or(Ok(()), |(outcome, _)| outcome)
     }
 
     /// Calls `work` with the current mini-batch, without the GIL.
@@ -233,11 +139,7 @@ impl Engine {
         py: Python<'_>,
         work: impl FnOnce(Turn<'_>) -> PyResult<T> + Send,
     ) -> PyResult<T> {
-        let none = "no mini-batch is current: feed one, and ask for the next";
-        self.with(py, |session| match session.turn().map_err(failed)? {
-            Some(turn) => work(turn),
-            None => Err(PyRuntimeError::new_err(none)),
-        })
+        self.with(py, |session| work(current(session)?))
     }
 
     fn check_process(&self) -> PyResult<()> {
@@ -250,31 +152,55 @@ impl Engine {
         )))
     }
 
-    /// The bags of each table.
-    fn bags(&self, ids: &[IdArrays], examples: usize) -> Vec<Bags> {
-        let of_table = |features: &Vec<usize>| {
-            let mut bags = Bags::default();
-            let weighs = features.iter().any(|feature| ids[*feature].weights.is_some());
-            for example in 0..examples {
-                for feature in features {
-                    let (ids, namespace) = (&ids[*feature], &self.features[*feature].namespace);
-                    let bag = ids.bag(example);
-                    for id in &ids.values.elements()[bag.clone()] {
-                        push_key(&mut bags.keys, namespace, *id);
-                    }
-                    match &ids.weights {
-                        Some(weights) => {
-                            bags.weights.extend_from_slice(&weights.elements()[bag]);
-                        }
-                        None if weighs => bags.weights.resize(bags.keys.len(), 1.0),
-                        None => {}
-                    }
-                    bags.ends.push(bags.keys.len() as u32);
+    /// Writes the bags of a table's `features` to `bags`.
+    fn fill(&self, bags: &mut Bags, features: &[usize], ids: &[IdArrays], examples: usize) {
+        bags.keys.clear();
+        bags.ends.clear();
+        bags.weights.clear();
+        if let [feature] = features
+            && ids[*feature].weights.is_none()
+        {
+            let (ids, namespace) = (&ids[*feature], &self.features[*feature].namespace);
+            ids.values.keys(0..ids.values.count(), namespace, &mut bags.keys);
+            match &ids.offsets {
+                None => bags.ends.extend(1..=examples as u32),
+                Some(offsets) => {
+                    bags.ends.extend(offsets.elements()[1..].iter().map(|end| *end as u32));
                 }
             }
-            bags
-        };
-        self.of_tables.iter().map(of_table).collect()
+            return;
+        }
+        let weighs = features.iter().any(|feature| ids[*feature].weights.is_some());
+        for example in 0..examples {
+            for feature in features {
+                let (ids, namespace) = (&ids[*feature], &self.features[*feature].namespace);
+                let bag = ids.bag(example);
+                ids.values.keys(bag.clone(), namespace, &mut bags.keys);
+                match &ids.weights {
+                    Some(weights) => bags.weights.extend_from_slice(&weights.elements()[bag]),
+                    None if weighs => bags.weights.resize(bags.keys.len(), 1.0),
+                    None => {}
+                }
+                bags.ends.push(bags.keys.len() as u32);
+            }
+        }
+    }
+
+    /// Makes a mini-batch of the ids of each feature. Threads divide the tables among them.
+    fn prepare(
+        &self,
+        ids: &[IdArrays],
+        examples: usize,
+        purpose: Purpose,
+    ) -> stepwell_engine::Result<Prepared> {
+        // Locked outside the pool, whose threads may take up another mini-batch while they wait.
+        let Feeder { preparer, bags } = &mut *lock(&self.feeder);
+        self.pool.install(|| {
+            let of_tables = bags.par_iter_mut().zip(&self.of_tables);
+            of_tables.for_each(|(bags, features)| self.fill(bags, features, ids, examples));
+            let bags: Vec<BagsRef<'_>> = bags.iter().map(BagsRef::from).collect();
+            preparer.prepare(examples, &bags, None, purpose)
+        })
     }
 }
 
@@ -298,7 +224,7 @@ impl Engine {
         for (number, feature) in features.iter().enumerate() {
             of_tables[feature.table].push(number);
         }
-        let (width, shape, wanted) = (columns.count, Shape::default(), tiers.tiers()?);
+        let (width, shape, wanted) = (columns.count, Shape::default(), tiers.tiers());
         let saved = saved.and_then(|saved| lock(&saved.0).take());
         let opened = py.detach(|| match saved {
             None => Session::open(specs, columns, shape, &wanted),
@@ -311,11 +237,15 @@ impl Engine {
             }
         });
         let session = opened.map_err(failed)?;
+        let bags = of_tables.iter().map(|_| Bags::default()).collect();
+        let feeder = Feeder { preparer: session.preparer(), bags };
         let pool = ThreadPoolBuilder::new().num_threads(tiers.threads).build();
         let pool = pool.map_err(|error| crate::Error::new_err(error.to_string()))?;
         Ok(Self {
-            preparer: Mutex::new(session.preparer()),
-            session: Mutex::new(Some(session)),
+            feeder: Mutex::new(feeder),
+            session: Arc::new(Mutex::new(Some(session))),
+            pushing: Mutex::new(None),
+            room: AtomicBool::new(true),
             features,
             of_tables,
             dims,
@@ -331,8 +261,9 @@ impl Engine {
         self.width
     }
 
-    fn has_room(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |session| Ok(session.has_room()))
+    /// Whether another mini-batch may be fed; doesn't wait for the end of a step.
+    fn has_room(&self) -> bool {
+        self.room.load(Ordering::Relaxed)
     }
 
     /// Feeds ids, by feature.
@@ -352,12 +283,7 @@ impl Engine {
         let arrays = arrays.map(|(ids, feature)| IdArrays::of(ids, &feature.name, examples));
         let arrays = arrays.collect::<PyResult<Vec<_>>>()?;
         let purpose = if train { Purpose::Train } else { Purpose::Evaluate };
-        let prepared = py.detach(|| {
-            let bags = self.bags(&arrays, examples);
-            let bags: Vec<BagsRef<'_>> = bags.iter().map(BagsRef::from).collect();
-            lock(&self.preparer).prepare(examples, &bags, None, purpose)
-        });
-        let prepared = prepared.map_err(failed)?;
+        let prepared = py.detach(|| self.prepare(&arrays, examples, purpose)).map_err(failed)?;
         self.with(py, |session| session.feed_prepared(prepared).map_err(failed))
     }
 
@@ -393,10 +319,9 @@ impl Engine {
             if x.len() != examples * width {
                 return Err(wrong(format!("x has {} elements, not {examples} x {width}", x.len())));
             }
-            let grain = examples.div_ceil(4 * self.pool.current_num_threads()).max(GRAIN);
             self.pool.install(|| {
-                x.par_chunks_mut(grain * width.max(1)).enumerate().for_each(|(number, x)| {
-                    let first = number * grain;
+                x.par_chunks_mut(GRAIN * width.max(1)).enumerate().for_each(|(number, x)| {
+                    let first = number * GRAIN;
                     let range = first..first + x.len() / width.max(1);
                     let mut first_order = vec![0.0; range.len()];
                     turn.gather(range, Pooled { x, width, first_order: &mut first_order });
@@ -440,41 +365,38 @@ impl Engine {
         })
     }
 
-    /// Ends the step by the gradients of `x` and of distinct rows, by table.
-    #[pyo3(signature = (d_x, d_rows))]
+    /// Ends the step by the gradients of `x` and of distinct rows, by table. Unless it `waits`, it
+    /// returns at once, nobody may change the gradients any more, and an error is that of the next
+    /// call.
     fn push(
         &self,
         py: Python<'_>,
         d_x: Option<&Bound<'_, PyAny>>,
         d_rows: Vec<(usize, Bound<'_, PyAny>)>,
+        waits: bool,
     ) -> PyResult<()> {
         let d_x = d_x.map(|d_x| Array::<f32>::of(d_x, "gradient")).transpose()?;
-        let arrays = d_rows.iter().map(|(table, rows)| Ok((*table, Array::of(rows, "gradient")?)));
-        let arrays = arrays.collect::<PyResult<Vec<_>>>()?;
-        self.with_turn(py, |turn| {
-            if !turn.trains() {
-                return Err(wrong("the mini-batch was fed for an evaluation".to_owned()));
+        for (table, _) in &d_rows {
+            self.check_table(*table)?;
+        }
+        let d_rows = d_rows.iter().map(|(table, rows)| Ok((*table, Array::of(rows, "gradient")?)));
+        let gradients = Arc::new(Gradients { d_x, d_rows: d_rows.collect::<PyResult<_>>()? });
+        self.check_process()?;
+        self.settle(py)?;
+        let (sender, done) = mpsc::sync_channel(1);
+        let (session, of_thread) = (Arc::clone(&self.session), Arc::clone(&gradients));
+        let (width, dims) = (self.width, self.dims.clone());
+        self.pool.spawn(move || {
+            let push = |session: &mut Session| of_thread.push(session, width, &dims);
+            let outcome = catch_unwind(AssertUnwindSafe(|| with_session(&session, push)));
+            // The caller drops the gradients, with the GIL.
+            drop(of_thread);
+            if let Ok(outcome) = outcome {
+                let _ = sender.send(outcome);
             }
-            let lanes = turn.examples() * self.width;
-            let zeros = vec![0.0; if d_x.is_none() { lanes } else { 0 }];
-            let d_x = d_x.as_ref().map_or(&zeros[..], Array::elements);
-            if d_x.len() != lanes {
-                let given = d_x.len();
-                return Err(wrong(format!("the gradient has {given} elements, not {lanes}")));
-            }
-            for (table, rows) in &arrays {
-                self.check_table(*table)?;
-                let wanted = turn.keys(*table).len() * self.dims[*table];
-                let given = rows.elements().len();
-                if given != wanted {
-                    let of = format!("the gradient of the rows of table {table}");
-                    return Err(wrong(format!("{of} has {given} elements, not {wanted}")));
-                }
-            }
-            let d_rows: Vec<(usize, &[f32])> =
-                arrays.iter().map(|(table, rows)| (*table, rows.elements())).collect();
-            self.pool.install(|| turn.push_all(d_x, &[], &d_rows)).map_err(failed)
-        })
+        });
+        *lock(&self.pushing) = Some(Pushing { done, _gradients: gradients });
+        if waits { self.settle(py) } else { Ok(()) }
     }
 
     fn set_learning_rate(&self, py: Python<'_>, table: usize, lr: f64) -> PyResult<()> {
@@ -508,13 +430,10 @@ impl Engine {
         ids: &Bound<'_, PyAny>,
         rows: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let Some(of) = self.features.get(feature) else {
-            return Err(wrong(format!("there is no feature {feature}")));
-        };
-        let (ids, mut rows) = (Array::<i64>::of(ids, "ids")?, ArrayMut::of(rows, "rows")?);
+        let of = self.feature(feature)?;
+        let (ids, mut rows) = (Values::of(ids, &of.name)?, ArrayMut::of(rows, "rows")?);
         self.with(py, |session| {
-            let mut keys = Vec::new();
-            ids.elements().iter().for_each(|id| push_key(&mut keys, &of.namespace, *id));
+            let keys = ids.all_keys(&of.namespace);
             let read = session.read(of.table, &keys).map_err(failed)?;
             let rows = rows.elements();
             if rows.len() != read.len() {
@@ -529,15 +448,57 @@ impl Engine {
         })
     }
 
+    /// Replaces the rows of a feature's ids by rows with `weights` (ids, dim).
+    fn write(
+        &self,
+        py: Python<'_>,
+        feature: usize,
+        ids: &Bound<'_, PyAny>,
+        weights: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let of = self.feature(feature)?;
+        let (ids, weights) = (Values::of(ids, &of.name)?, Array::of(weights, "weights")?);
+        self.with(py, |session| {
+            let keys = ids.all_keys(&of.namespace);
+            session.write(of.table, &keys, weights.elements()).map_err(failed)
+        })
+    }
+
+    /// Figures since the session was opened.
+    fn stats(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, u64)>> {
+        self.with(py, |session| {
+            let of = session.figures();
+            Ok(vec![
+                ("steps", session.steps()),
+                ("rows_fit", of.rows_fit),
+                ("rows_hit", of.planned.hits),
+                ("rows_loaded", of.planned.misses),
+                ("rows_evicted", of.planned.evictions),
+                ("rows_initialized", of.rows_initialized),
+                ("rows_read", of.rows_read),
+                ("rows_written", of.rows_written),
+                ("rows_on_disk", of.rows_on_disk),
+                ("bytes_read", of.bytes_read),
+                ("bytes_written", of.bytes_written),
+                ("bytes_on_disk", of.bytes_on_disk),
+            ])
+        })
+    }
+
     /// Ends the session and frees its memory and temporary files.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
+        let settled = self.settle(py);
         py.detach(|| drop(lock(&self.session).take()));
-        Ok(())
+        settled
     }
 }
 
 impl Engine {
+    fn feature(&self, number: usize) -> PyResult<&Feature> {
+        self.features.get(number).ok_or_else(|| wrong(format!("there is no feature {number}")))
+    }
+
     fn check_table(&self, table: usize) -> PyResult<()> {
         let count = self.of_tables.len();
         if table < count { Ok(()) } else { Err(wrong(format!("there is no table {table}"))) }
@@ -546,11 +507,15 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if std::process::id() != self.process {
-            // A child made by fork has no threads to join, and the files are its parent's. Another
-            // thread may have had the lock at the fork.
-            let session = self.session.get_mut().unwrap_or_else(PoisonError::into_inner);
-            std::mem::forget(session.take());
+        let pushing = self.pushing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if std::process::id() == self.process {
+            // Threads read the gradients until the step has ended.
+            let _ = pushing.as_ref().map(Pushing::outcome);
+            return;
         }
+        // A child made by fork has no threads to join, and the files are its parent's. Another
+        // thread may have had the lock at the fork.
+        std::mem::forget(pushing);
+        std::mem::forget(Arc::clone(&self.session));
     }
 }

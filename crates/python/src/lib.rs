@@ -1,5 +1,5 @@
-//! `stepwell._stepwell`: the engine's sessions for Python. `python/stepwell` has the classes that
-//! users see.
+//! `stepwell._stepwell`: the engine's sessions, and the program, for Python. `python/stepwell` has
+//! the classes that users see.
 //!
 //! - **How.** `Engine` is a session behind a lock, which no thread waits for while it holds the
 //!   GIL. Arrays are read and written where they are (`arrays`).
@@ -12,9 +12,16 @@
 
 mod arrays;
 mod engine;
+mod errors;
+mod ids;
+mod pushing;
 mod specs;
 
+use std::ffi::OsString;
+
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use stepwell_base::ByteCount;
 
 use self::engine::{Engine, Saved};
 
@@ -25,9 +32,25 @@ pyo3::create_exception!(
     "An error of a disk or of the machine, after which the embeddings can't be used."
 );
 
+/// Runs the program `stepwell` with a command line, which begins with the program's name; returns
+/// the exit status. May end the process.
+#[pyfunction]
+fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    py.detach(|| stepwell_program::main(args))
+}
+
+/// The number of bytes in a text such as "8GiB".
+#[pyfunction]
+fn byte_count(text: &str) -> PyResult<u64> {
+    let bytes = text.parse::<ByteCount>();
+    bytes.map(|bytes| bytes.0).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 #[pymodule]
 fn _stepwell(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", module.py().get_type::<Error>())?;
+    module.add_function(wrap_pyfunction!(main, module)?)?;
+    module.add_function(wrap_pyfunction!(byte_count, module)?)?;
     module.add_class::<Saved>()?;
     module.add_class::<Engine>()
 }

@@ -16,6 +16,7 @@ pub(crate) struct TableArgs {
     storage: String,
     admit_after: u8,
     expire_after: u64,
+    history: bool,
     init_range: f32,
     seed: u64,
     optimizer: String,
@@ -45,7 +46,7 @@ impl TableArgs {
             0 | 1 => Admission::AtOnce,
             times => Admission::After(times),
         };
-        let lives = self.admit_after > 1 || self.expire_after > 0;
+        let lives = self.admit_after > 1 || self.expire_after > 0 || self.history;
         Ok(TableSpec {
             id: TableId(number as u32),
             storage,
@@ -75,7 +76,8 @@ pub(crate) struct Feature {
 }
 
 /// The features, and their columns in the matrix of pooled embeddings, feature by feature. Unpooled
-/// tables have no columns.
+/// features have none, but if their table has pooled ones, they share columns at the end that
+/// nobody reads.
 ///
 /// # Errors
 /// An unknown pooling, or a name that can't be a namespace.
@@ -99,6 +101,15 @@ pub(crate) fn features(
         columns.count += if pooling == Pooling::None { 0 } else { dims[table] };
         let namespace = Namespace::new(&namespace).map_err(|error| wrong(error.to_string()))?;
         features.push(Feature { name, table, namespace });
+    }
+    let end = columns.count;
+    let is_pooled = |field: &Field| field.pooling != Pooling::None;
+    for (fields, dim) in columns.of_fields.iter_mut().zip(dims) {
+        if fields.iter().any(is_pooled) && !fields.iter().all(is_pooled) {
+            let unpooled = fields.iter_mut().filter(|field| !is_pooled(field));
+            unpooled.for_each(|field| field.column = end);
+            columns.count = columns.count.max(end + dim);
+        }
     }
     Ok((features, columns))
 }

@@ -2,10 +2,12 @@
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import numpy as np
@@ -318,6 +320,104 @@ class RowsTest(unittest.TestCase):
             for name in ours:
                 np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5)
 
+    def test_a_table_has_pooled_features_and_others(self):
+        """Lists of rows that the caller sums, beside features that are pooled."""
+
+        def run(pooling, memory):
+            features = {
+                "item": "item",
+                "seq": stepwell.Feature("item", pooling=pooling),
+                "hist": stepwell.Feature("item", pooling="mean"),
+            }
+            table = {"item": stepwell.Table(8, init_range=0.5)}
+            with stepwell.Embeddings(table, features, memory=memory, arrays="numpy") as emb:
+                stepwell.optim.SGD(emb, lr=0.05)
+                seen = []
+                for ids in batches(20, 300):
+                    ids = {"item": ids["item"], "seq": ids["hist"], "hist": ids["hist"]}
+                    x = emb(ids, train=True)
+                    gradients = {name: x[name] - 0.25 for name in ("item", "hist")}
+                    if pooling == "sum":
+                        pooled = x["seq"]
+                        gradients["seq"] = pooled - 0.25
+                    else:
+                        of = x["seq"]
+                        self.assertEqual(of.offsets[-1], len(of.index))
+                        spans = list(zip(of.offsets, of.offsets[1:]))
+                        rows = of.rows[of.index]
+                        pooled = np.stack([rows[a:b].sum(0) for a, b in spans])
+                        each = np.repeat(pooled - 0.25, np.diff(of.offsets), 0)
+                        gradients["seq"] = np.zeros_like(of.rows)
+                        np.add.at(gradients["seq"], of.index, each)
+                    emb.step(gradients)
+                    seen.append(np.concatenate([x["item"], pooled, x["hist"]], 1))
+                return seen, emb.digest()
+
+        theirs, _ = run("sum", "1MiB")
+        digests = set()
+        for memory in ("1MiB", "48KiB"):
+            ours, digest = run(None, memory)
+            digests.add(digest)
+            for a, b in zip(ours, theirs):
+                np.testing.assert_allclose(a, b, atol=1e-5)
+        self.assertEqual(len(digests), 1)
+
+    def test_joined_embeddings_are_the_same_rows(self):
+        expected = trained("64MiB", 2)
+        with embeddings("96KiB", joined=True) as emb:
+            widths = [of.stop - of.start for of in emb.columns.values()]
+            self.assertEqual((list(emb.columns), widths), (["user", "hist", "item"], [4, 8, 8]))
+            for _, x in emb.ahead(batches(60)):
+                self.assertEqual(x.shape, (EXAMPLES, 20))
+                emb.step(x - 0.25)
+            self.assertEqual(emb.digest(), expected)
+        with self.assertRaisesRegex(ValueError, "joined"):
+            stepwell.Embeddings(
+                tables(),
+                {"user": "user", "seq": stepwell.Feature("item", pooling=None)},
+                joined=True,
+            )
+
+    def test_rows_are_put(self):
+        with tempfile.TemporaryDirectory() as home, embeddings("96KiB") as emb:
+            weights = np.arange(2000 * 8, dtype=np.float32).reshape(2000, 8) / 64
+            emb.put("item", np.arange(2000), weights)
+            np.testing.assert_array_equal(emb.get("hist", np.arange(2000)), weights)
+            train(emb, batches(3))
+            emb.put("user", ["5", "x"], np.ones((2, 4)))
+            np.testing.assert_array_equal(emb.get("user", ["x", "5"]), np.ones((2, 4)))
+            for ids, rows, why in [
+                ([1, 2], np.ones((2, 5)), "shape"),
+                ([1, 2], np.full((2, 4), np.nan), "has the weight NaN"),
+                ([[1, 2], [3]], np.ones((3, 4)), "not bags"),
+            ]:
+                with self.assertRaisesRegex(ValueError, why):
+                    emb.put("user", ids, rows)
+            emb.save(home)
+            with stepwell.open(home, arrays="numpy") as view:
+                np.testing.assert_array_equal(view.get("user", [5]), np.ones((1, 4)))
+                with self.assertRaisesRegex(RuntimeError, "only reads"):
+                    view.put("user", [5], np.ones((1, 4)))
+                with self.assertRaisesRegex(RuntimeError, "only reads"):
+                    stepwell.optim.Adagrad(view, lr=0.1)
+                self.assertEqual(view(next(batches(1)))["user"].shape, (EXAMPLES, 4))
+                self.assertEqual(view.digest(), emb.digest())
+
+    def test_figures_add_up(self):
+        with embeddings("96KiB") as emb:
+            train(emb, batches(20))
+            stats = emb.stats()
+            self.assertEqual(stats["steps"], 20)
+            distinct = 0
+            for ids in batches(20):
+                distinct += len(np.unique(ids["user"]))
+                distinct += len(np.unique(np.concatenate([ids["item"].ravel(), ids["hist"][0]])))
+            self.assertEqual(stats["rows_hit"] + stats["rows_loaded"], distinct)
+            self.assertGreater(stats["rows_read"], 0)
+            self.assertGreater(stats["rows_evicted"], 0)
+            self.assertGreater(stats["rows_on_disk"], 0)
+            self.assertGreaterEqual(stats["wait_seconds"], 0)
+
     def test_invalid_input_is_refused_and_changes_nothing(self):
         with embeddings("96KiB") as emb:
             good = next(batches(1))
@@ -327,7 +427,6 @@ class RowsTest(unittest.TestCase):
                 ({**good, "other": good["user"]}, "no feature 'other'"),
                 ({**good, "user": good["user"] + 0.5}, "give integers"),
                 ({**good, "hist": (good["hist"][0], good["hist"][1][::-1])}, "must ascend"),
-                ({**good, "user": np.full(EXAMPLES, 2**63, np.uint64)}, "exceeds"),
                 (good["user"], "as a dict"),
                 ({name: np.arange(9999) for name in good}, "distinct rows"),
             ]:
@@ -353,13 +452,14 @@ class RowsTest(unittest.TestCase):
             ({}, {"item": "item"}, {}, "at least one table"),
             ({**table, "user": stepwell.Table(4)}, {"item": "item"}, {}, "'user' has no feature"),
             (table, {"item": "item"}, {"memory": "much"}, "memory: 'much' is not a number"),
-            (table, {"a": "item", "b": stepwell.Feature("item", None)}, {}, "'a': another feature"),
-            (table, {"item": "item"}, {"memory": 10}, "cannot hold even one row"),
             (table, {"item": "item"}, {"arrays": "jax"}, "arrays is 'jax'"),
             (table, {"item": "item"}, {"lookahead": -1}, "lookahead is -1"),
         ]:
             with self.assertRaisesRegex(ValueError, why):
-                stepwell.Embeddings(tables, features, **more)(np.arange(3), train=False)
+                stepwell.Embeddings(tables, features, **more)
+        small = stepwell.Embeddings(table, {"item": "item"}, memory=10)
+        with self.assertRaisesRegex(ValueError, "cannot hold even one row"):
+            small(np.arange(3), train=False)
         for make, why in [
             (lambda: stepwell.Table(4, admit_after=256), "admit_after is 256"),
             (lambda: stepwell.Table(4, storage="f8"), "storage is 'f8'"),
@@ -381,6 +481,58 @@ class RowsTest(unittest.TestCase):
                 emb(np.array([7]), train=True)
                 emb.step(np.ones((1, 4), np.float32))
             np.testing.assert_allclose(before - emb.get("item", [7]), 0.75, atol=1e-6)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_a_child_made_by_fork_does_not_keep_the_directory(self):
+        with tempfile.TemporaryDirectory() as home:
+            path = os.path.join(home, "rows")
+            with embeddings("96KiB", path=path) as emb:
+                train(emb, batches(5))
+                child = os.fork()
+                if child == 0:
+                    time.sleep(300)
+                    os._exit(0)
+            try:
+                with embeddings("96KiB", path=path) as emb:
+                    train(emb, batches(5))
+            finally:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+    def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
+        expected = trained("64MiB", 2)
+        script = """
+import sys, stepwell, test_rows
+home, steps = sys.argv[1], int(sys.argv[2])
+emb = stepwell.load(home, memory="96KiB", arrays="numpy")[0] if steps else test_rows.embeddings("96KiB")
+if steps:
+    stepwell.optim.Adagrad(emb, lr=0.1)
+assert emb.steps == steps
+for _, x in emb.ahead(list(test_rows.batches(60))[steps:]):
+    emb.step({name: rows - 0.25 for name, rows in x.items()})
+    if emb.steps % 3 == 0:
+        emb.save(home)
+        print(emb.steps, flush=True)
+print(emb.digest(), flush=True)
+"""
+        with tempfile.TemporaryDirectory() as home:
+            steps, ends = 0, [9, 10, 30, 31, 57, 99]
+            for end in ends:
+                run = [sys.executable, "-c", script, home, str(steps)]
+                with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as child:
+                    for line in child.stdout:
+                        digest = line.strip()
+                        if digest.isdigit() and int(digest) >= end:
+                            # Perhaps in the middle of the next checkpoint.
+                            time.sleep(0.003 * end % 0.02)
+                            child.kill()
+                            break
+                if not digest.isdigit():
+                    break
+                with stepwell.open(home, arrays="numpy") as saved:
+                    steps = saved.steps
+                self.assertGreaterEqual(steps, int(digest))
+            self.assertEqual(digest, expected)
 
     def test_a_child_made_by_fork_is_refused(self):
         with embeddings("96KiB") as emb:

@@ -1,5 +1,8 @@
 """Embeddings in PyTorch's loops: gradients are autograd's, and the usual tools work unchanged."""
 
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -13,6 +16,18 @@ try:
     from torch.nn import functional as F
 except ImportError as error:
     raise unittest.SkipTest("PyTorch is not installed") from error
+
+
+
+class Clicks(torch.utils.data.Dataset):
+    """Examples with a user and three other ids."""
+
+    def __len__(self):
+        return 128
+
+    def __getitem__(self, number):
+        return {"user": number % 7, "hist": torch.tensor([number, number % 5, 3])}
+
 
 EXAMPLES = 32
 ROWS = 200
@@ -107,6 +122,137 @@ class TorchTest(unittest.TestCase):
                 loss_of(other, *pooled(theirs, batch["ids"], "mean"), batch["label"]).backward()
                 optimizer.step()
             self.check_rows(emb, theirs)
+
+    def test_joined_embeddings_and_mixed_pooling_have_autograds_gradients(self):
+        for joined in [True, False]:
+            features = {"user": "user", "hist": "user"}
+            if not joined:
+                features["seq"] = stepwell.Feature("user", pooling=None)
+            table = {"user": stepwell.Table(4, init_range=0.5)}
+            with stepwell.Embeddings(table, features, memory="64KiB", joined=joined) as emb:
+                rows = stepwell.optim.SGD(emb, lr=0.5)
+                theirs = nn.Parameter(torch.from_numpy(emb.get("user", np.arange(ROWS))))
+                ours, other = model(), model()
+                optimizer = torch.optim.SGD([theirs], lr=0.5)
+                for batch in batches(10):
+                    ids = dict(batch["ids"])
+                    if not joined:
+                        ids["seq"] = ids["hist"]
+                    x = emb(ids)
+                    both = x if joined else torch.cat([x["user"], x["hist"]], 1)
+                    logits = ours(both).squeeze(1)
+                    loss = F.binary_cross_entropy_with_logits(logits, batch["label"])
+                    if not joined:
+                        loss = loss + x["seq"].rows[x["seq"].index].square().sum()
+                    loss.backward()
+                    rows.step()
+                    optimizer.zero_grad()
+                    expected = loss_of(other, *pooled([theirs] * 2, ids, "sum"), batch["label"])
+                    if not joined:
+                        expected = expected + theirs[ids["seq"][0]].square().sum()
+                    expected.backward()
+                    optimizer.step()
+                found = emb.get("user", np.arange(ROWS))
+                np.testing.assert_allclose(found, theirs.detach().numpy(), atol=1e-5)
+
+    def test_nested_tensors_are_bags(self):
+        with embeddings() as emb:
+            bags = [torch.tensor([3, 5]), torch.tensor([], dtype=torch.long), torch.tensor([5])]
+            offsets = torch.tensor([0, 2, 2, 3])
+            user = torch.tensor([1, 2, 3])
+            expected = emb({"user": user, "hist": (torch.cat(bags), offsets)}, train=False)
+            nested = torch.nested.nested_tensor(bags, layout=torch.jagged)
+            found = emb({"user": user, "hist": nested}, train=False)
+            self.assertTrue(torch.equal(found["hist"], expected["hist"]))
+
+    def test_workers_of_a_loader_make_ids(self):
+        expected = None
+        for method in [None, "fork", "spawn", "forkserver"]:
+            with embeddings() as emb:
+                rows = stepwell.optim.SGD(emb, lr=0.5)
+                loader = torch.utils.data.DataLoader(
+                    Clicks(),
+                    batch_size=16,
+                    num_workers=0 if method is None else 2,
+                    multiprocessing_context=method,
+                )
+                ids = lambda batch: {"user": batch["user"], "hist": batch["hist"]}
+                for batch, x in emb.ahead(loader, ids=ids):
+                    (x["user"] - x["hist"]).square().sum().backward()
+                    rows.step()
+                expected = expected or emb.digest()
+                self.assertEqual((emb.steps, emb.digest()), (8, expected), method)
+
+    def test_an_interrupt_ends_a_loop(self):
+        script = """
+import itertools, test_torch
+emb = test_torch.embeddings()
+import stepwell
+rows = stepwell.optim.SGD(emb, lr=0.5)
+try:
+    for batch, x in emb.ahead(itertools.cycle(test_torch.batches(5)), ids=lambda b: b["ids"]):
+        x["user"].sum().backward()
+        rows.step()
+        if emb.steps == 10:
+            print("running", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", emb.digest()[:0], flush=True)
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+        ) as child:
+            self.assertEqual(child.stdout.readline(), "running\n")
+            child.send_signal(signal.SIGINT)
+            self.assertIn("interrupted", child.stdout.read())
+        self.assertEqual(child.returncode, 0)
+
+    def test_bags_are_those_of_embedding_bag(self):
+        """Any ids, lengths, weights and pooling."""
+        try:
+            from hypothesis import given, settings, strategies as st
+        except ImportError:
+            self.skipTest("hypothesis is not installed")
+
+        @settings(max_examples=60, deadline=None)
+        @given(
+            bags=st.lists(st.lists(st.integers(-5, 50), max_size=6), min_size=1, max_size=12),
+            mode=st.sampled_from(["sum", "mean"]),
+            weighed=st.booleans(),
+            dim=st.integers(1, 20),
+            seed=st.integers(0, 2**32),
+        )
+        def check(bags, mode, weighed, dim, seed):
+            generator = torch.Generator().manual_seed(seed)
+            values = torch.tensor([id for bag in bags for id in bag], dtype=torch.long)
+            offsets = torch.tensor([0, *np.cumsum([len(bag) for bag in bags])])
+            weights = torch.rand(len(values), generator=generator)
+            weighed = weighed and mode == "sum"
+            parts = (values, offsets, weights) if weighed else (values, offsets)
+            table = {"a": stepwell.Table(dim, init_range=0.5, seed=seed)}
+            feature = {"a": stepwell.Feature("a", pooling=mode)}
+            with stepwell.Embeddings(table, feature, memory="64KiB") as emb:
+                rows = stepwell.optim.SGD(emb, lr=0.5)
+                theirs = nn.Parameter(torch.from_numpy(emb.get("a", np.arange(-5, 51))))
+                target = torch.rand(len(bags), dim, generator=generator)
+                x = emb(parts)
+                expected = F.embedding_bag(
+                    values + 5,
+                    theirs,
+                    offsets,
+                    mode=mode,
+                    per_sample_weights=weights if weighed else None,
+                    include_last_offset=True,
+                )
+                torch.testing.assert_close(x, expected, atol=1e-5, rtol=1e-5)
+                (x - target).square().sum().backward()
+                rows.step()
+                (expected - target).square().sum().backward()
+                with torch.no_grad():
+                    theirs -= 0.5 * theirs.grad
+                found = torch.from_numpy(emb.get("a", np.arange(-5, 51)))
+                torch.testing.assert_close(found, theirs.detach(), atol=1e-4, rtol=1e-4)
+
+        check()
 
     def test_tools_of_pytorch_work_on_the_row_optimizer(self):
         with embeddings() as emb:

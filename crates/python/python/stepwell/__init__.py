@@ -12,8 +12,21 @@
 """
 
 from . import optim
-from ._embeddings import Embeddings, Feature, Rows, Table, load
+from ._embeddings import Embeddings, load, open
+from ._program import predict, train
+from ._specs import Feature, Rows, Table
 from ._stepwell import Error
 
-__all__ = ["Embeddings", "Error", "Feature", "Rows", "Table", "load", "optim"]
+__all__ = [
+    "Embeddings",
+    "Error",
+    "Feature",
+    "Rows",
+    "Table",
+    "load",
+    "open",
+    "optim",
+    "predict",
+    "train",
+]
 __version__ = "0.1.0"

@@ -11,7 +11,7 @@ from ._torch import torch
 _Base: Any = torch.optim.Optimizer if torch is not None else object
 
 
-class RowOptimizer(_Base):
+class RowOptimizer(_Base):  # type: ignore[misc]
     """Updates the rows of `emb` with the gradient of the current mini-batch's embeddings. Its
     parameters are these embeddings."""
 
@@ -32,7 +32,8 @@ class RowOptimizer(_Base):
     @property
     def lr(self) -> float:
         """Learning rate of the next step."""
-        return float(self.param_groups[0]["lr"])
+        lr: Any = self.param_groups[0]["lr"]
+        return float(lr)
 
     def step(self, closure: Any = None) -> Any:
         """Ends the current mini-batch's step. A missing gradient counts as zeros."""

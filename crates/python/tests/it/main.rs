@@ -55,6 +55,16 @@ fn embeddings_without_pytorch() {
 }
 
 #[test]
+fn ids_of_every_kind() {
+    run("test_ids", "STEPWELL_PYTHON", "numpy");
+}
+
+#[test]
+fn the_program_from_python() {
+    run("test_program", "STEPWELL_PYTHON", "numpy");
+}
+
+#[test]
 fn embeddings_in_pytorch() {
     run("test_torch", "STEPWELL_PEER", "torch");
 }

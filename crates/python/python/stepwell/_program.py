@@ -1,0 +1,127 @@
+"""The program `stepwell`, run from Python as a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import IO, Any, Iterator
+
+import numpy as np
+
+from ._stepwell import Error
+
+
+def train(
+    config: str | os.PathLike[str] | None = None,
+    data: Any = None,
+    settings: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Runs `stepwell train` with the settings file `config`; returns its report.
+
+    `data`, if given, replaces the file's: a path, or a DataFrame of pandas or polars, a table of
+    Arrow, or a data set of Hugging Face, which is written to a temporary Parquet file. `settings`
+    override the file's, by key: `{"data.epochs": 2}`.
+    """
+    with tempfile.TemporaryDirectory(prefix="stepwell-") as folder, _file(data, folder) as path:
+        report = os.path.join(folder, "report.json")
+        args = ["train", *([] if config is None else [os.fspath(config)])]
+        args += [] if path is None else ["--data", path]
+        for key, value in (settings or {}).items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            args.append(f"--{key}={text}")
+        run([*args, "--report", report])
+        with open(report, encoding="utf-8") as file:
+            return dict(json.load(file))
+
+
+def predict(
+    checkpoint: str | os.PathLike[str], data: Any, *, unlabelled: bool = False
+) -> np.ndarray | dict[str, np.ndarray]:
+    """Scores each example of `data`, as in `train`, with the model that `train` saved in directory
+    `checkpoint`: `stepwell predict`. Returns the scores (examples), or by label if there are
+    several. `unlabelled` says that the data has no labels."""
+    with tempfile.TemporaryDirectory(prefix="stepwell-") as folder, _file(data, folder) as path:
+        if path is None:
+            raise ValueError("give the data to score")
+        out = os.path.join(folder, "scores.csv")
+        args = ["predict", os.fspath(checkpoint), "--data", path, "--out", out]
+        run([*args, *(["--unlabelled"] if unlabelled else [])])
+        with open(out, encoding="utf-8") as file:
+            names = file.readline().strip().split(",")
+            scores = np.loadtxt(file, np.float32, delimiter=",", ndmin=2)
+    scores = scores.reshape(-1, len(names))
+    if len(names) == 1:
+        return scores[:, 0]
+    return {name.removeprefix("score_"): scores[:, at] for at, name in enumerate(names)}
+
+
+@contextlib.contextmanager
+def _file(data: Any, folder: str) -> Iterator[str | None]:
+    """The path of `data`, which is written to `folder` if it isn't a path."""
+    if data is None or isinstance(data, (str, os.PathLike)):
+        yield None if data is None else os.fspath(data)
+        return
+    path = os.path.join(folder, "data.parquet")
+    if hasattr(data, "write_parquet"):
+        data.write_parquet(path)
+    elif hasattr(data, "to_parquet"):
+        data.to_parquet(path)
+    elif type(data).__module__.startswith("pyarrow"):
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+
+        batch = isinstance(data, pyarrow.RecordBatch)
+        table = pyarrow.Table.from_batches([data]) if batch else data
+        pyarrow.parquet.write_table(table, path)
+    else:
+        raise TypeError(f"data is {type(data).__name__}: give a path, a DataFrame or a table")
+    yield path
+
+
+def run(args: list[str]) -> None:
+    """Runs the program with `args` and shows its output.
+
+    Raises `Error` with its last message if it fails.
+    """
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    before = os.environ.get("PYTHONPATH")
+    path = package if before is None else os.pathsep.join([package, before])
+    program = subprocess.Popen(
+        [sys.executable, "-P", "-m", "stepwell", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, "PYTHONPATH": path},
+        # An interrupt reaches the program once, from here.
+        start_new_session=True,
+    )
+    messages: list[str] = []
+    errors = threading.Thread(target=_show, args=(program.stderr, sys.stderr, messages))
+    errors.start()
+    try:
+        _show(program.stdout, sys.stdout, [])
+        status = program.wait()
+    except BaseException:
+        program.send_signal(signal.SIGINT)
+        program.wait()
+        raise
+    finally:
+        errors.join()
+    if status != 0:
+        last = messages[-1] if messages else f"the program ended with status {status}"
+        raise Error(last.removeprefix("stepwell: "))
+
+
+def _show(source: IO[str] | None, to: Any, last: list[str]) -> None:
+    """Copies the lines of `source` to `to`, and keeps the last one in `last`."""
+    for line in source or ():
+        to.write(line)
+        last[:] = [line.strip()] if line.strip() else last
+    to.flush()

@@ -1,0 +1,134 @@
+"""Tables and features, as users describe them and as the engine takes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from . import _stepwell
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of `dim` weights. An id gets a row when it is first trained.
+
+    `storage` is "f32", "f16" or "bf16". With `admit_after=n`, at most 255, an id gets a row at its
+    n-th occurrence; with `expire_after=n`, a row is removed after n steps without a use. Either of
+    them, or `history=True`, keeps each row's last step, which `Embeddings.export(since=...)` needs.
+    Initial weights are uniform in ±`init_range` and depend only on `seed`, the table and the id.
+    """
+
+    dim: int
+    storage: str = "f32"
+    admit_after: int = 1
+    expire_after: int = 0
+    history: bool = False
+    init_range: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check("dim", self.dim, 1, 1 << 16)
+        check("admit_after", self.admit_after, 0, 255)
+        check("expire_after", self.expire_after, 0, 1 << 62)
+        check("seed", self.seed, 0, (1 << 64) - 1)
+        if self.storage not in ("f32", "f16", "bf16"):
+            raise ValueError(f"storage is '{self.storage}': give one of f32, f16, bf16")
+        if not 0 <= self.init_range < float("inf"):
+            raise ValueError(f"init_range is {self.init_range}: give a number from 0 on")
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """Ids that select rows of `table`.
+
+    `pooling` is "sum", "mean" or "sqrt_n" of a bag's rows, or None for the rows themselves
+    (`Rows`). Ids of one `namespace`, by default the table's name, are the same rows.
+    """
+
+    table: str
+    pooling: str | None = "sum"
+    namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pooling not in ("sum", "mean", "sqrt_n", None):
+            raise ValueError(f"pooling is '{self.pooling}': give one of sum, mean, sqrt_n, None")
+
+
+class Rows:
+    """Rows that are not pooled: `rows[index[i]]` is the row of id i."""
+
+    def __init__(self, rows: Any, index: Any, offsets: Any) -> None:
+        self.rows = rows
+        """The distinct rows of the feature's table (rows, dim)."""
+        self.index = index
+        """Row of each id (ids)."""
+        self.offsets = offsets
+        """Offsets of the examples' ids (examples + 1)."""
+
+
+@dataclasses.dataclass
+class TableArgs:
+    """What the engine needs of a table."""
+
+    name: str
+    dim: int
+    storage: str
+    admit_after: int
+    expire_after: int
+    history: bool
+    init_range: float
+    seed: int
+    optimizer: str
+    settings: dict[str, float]
+
+
+@dataclasses.dataclass
+class FeatureArgs:
+    """What the engine needs of a feature."""
+
+    name: str
+    table: int
+    pooling: str
+    namespace: str
+
+
+@dataclasses.dataclass
+class TierArgs:
+    """What the engine needs of memory and disk."""
+
+    memory: int
+    index: int
+    path: str | None
+    lookahead: int
+    threads: int
+
+
+def check(name: str, value: int, least: int, most: int) -> None:
+    """Refuses a number that is out of range."""
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}: give {least} to {most}")
+
+
+def byte_count(name: str, value: str | int) -> int:
+    """The number of bytes in a number or a text such as "8GiB"."""
+    try:
+        return _stepwell.byte_count(str(value))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def checked_features(
+    tables: dict[str, Table], features: dict[str, str | Feature]
+) -> dict[str, Feature]:
+    """The features, if each has a table and each table a feature."""
+    if not tables or not features:
+        raise ValueError("give at least one table and one feature")
+    found = {name: Feature(of) if isinstance(of, str) else of for name, of in features.items()}
+    for name, feature in found.items():
+        if feature.table not in tables:
+            known = ", ".join(tables)
+            raise ValueError(f"feature '{name}': no table '{feature.table}', only {known}")
+    unused = set(tables) - {feature.table for feature in found.values()}
+    if unused:
+        raise ValueError(f"table '{min(unused)}' has no feature")
+    return found

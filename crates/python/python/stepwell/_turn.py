@@ -1,0 +1,159 @@
+"""The current mini-batch: its embeddings and their gradients."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ._ids import to_numpy
+from ._specs import Rows
+from ._torch import torch
+
+
+@dataclasses.dataclass
+class Fed:
+    """A mini-batch as it was fed."""
+
+    counts: dict[str, Any]
+    """Number of ids of each example, of features in tables that have unpooled ones."""
+    examples: int
+    train: bool
+
+
+class Stream:
+    """Mini-batches of one loop."""
+
+    def __init__(self) -> None:
+        self.fed: deque[tuple[Any, Fed]] = deque()
+        self.aside: Any = None
+        """Mini-batches that were fed and taken out, while another loop has its turn."""
+
+
+class Turn:
+    """The current mini-batch of the embeddings `emb`."""
+
+    def __init__(self, emb: Any, fed: Fed):
+        self.emb, self.fed, self.train = emb, fed, fed.train
+        self.leaf: Any = None
+        """The matrix of pooled embeddings."""
+        self.leaves: dict[str, Any] = {}
+        """The distinct rows of each table with an unpooled feature."""
+        self.thread = threading.get_ident()
+
+    def embeddings(self) -> Any:
+        """The embeddings, as users get them."""
+        emb = self.emb
+        found: dict[str, Any] = {}
+        if emb._engine.width > 0:
+            x = np.empty((self.fed.examples, emb._engine.width), np.float32)
+            emb._engine.gather(x)
+            self.leaf = self._leaf(x)
+            if not emb._joined:
+                self._split(found)
+        for table in emb._unpooled:
+            self._rows(table, found)
+        if emb._torch is not None and emb._optimizer is not None and self.train:
+            params = [leaf for leaf in [self.leaf, *self.leaves.values()] if leaf is not None]
+            emb._optimizer.param_groups[0]["params"] = params
+        if emb._joined:
+            return self.leaf
+        if len(emb.features) == 1:
+            return next(iter(found.values()))
+        return {name: found[name] for name in emb.features}
+
+    def _leaf(self, array: np.ndarray) -> Any:
+        if self.emb._torch is None:
+            return array
+        return torch.from_numpy(array).requires_grad_(self.train)
+
+    def _split(self, found: dict[str, Any]) -> None:
+        """Adds the pooled embeddings of each feature."""
+        columns = self.emb.columns
+        if self.emb._torch is None:
+            found.update((name, self.leaf[:, of]) for name, of in columns.items())
+            return
+        # The gradient of a split is one concatenation; each slice would have a whole matrix.
+        widths = [of.stop - of.start for of in columns.values()]
+        rest = self.emb._engine.width - sum(widths)
+        found.update(zip(columns, self.leaf.split([*widths, rest], 1)))
+
+    def _rows(self, table: str, found: dict[str, Any]) -> None:
+        """Adds the rows of each unpooled feature of a table."""
+        emb, number = self.emb, self.emb._numbers[table]
+        count, ids = emb._engine.counts(number)
+        rows = np.empty((count, emb.tables[table].dim), np.float32)
+        places = np.empty(ids, np.int64)
+        emb._engine.rows(number, rows, places)
+        leaf = self.leaves[table] = self._leaf(rows)
+        # Ids are in the order of examples, and of features within each.
+        names = [name for name, of in emb.features.items() if of.table == table]
+        counts = np.stack([self.fed.counts[name] for name in names], 1)
+        of_each = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
+        for at, name in enumerate(names):
+            if emb.features[name].pooling is not None:
+                continue
+            index = places if len(names) == 1 else places[of_each == at]
+            offsets = np.concatenate([[0], counts[:, at].cumsum()])
+            if emb._torch is not None:
+                index, offsets = torch.from_numpy(index), torch.from_numpy(offsets)
+            found[name] = Rows(leaf, index, offsets)
+
+    def given(self, gradients: Any) -> tuple[Any, list[tuple[int, Any]]]:
+        """Gradients that the caller computed: by feature, or of the joined embeddings."""
+        emb = self.emb
+        if emb._joined:
+            return self._checked("the embeddings", gradients, self.leaf.shape), []
+        gradients = {} if gradients is None else gradients
+        if not isinstance(gradients, dict):
+            if len(emb.features) != 1:
+                raise ValueError("give gradients as a dict by feature")
+            gradients = {name: gradients for name in emb.features}
+        unknown = set(gradients) - set(emb.features)
+        if unknown:
+            raise ValueError(f"there is no feature '{min(unknown)}'")
+        d_x = np.zeros((self.fed.examples, emb._engine.width), np.float32)
+        d_rows: dict[int, Any] = {}
+        for name, gradient in gradients.items():
+            of, table = emb.columns.get(name), emb.features[name].table
+            shape = self.leaves[table].shape if of is None else d_x[:, of].shape
+            gradient = self._checked(f"feature '{name}'", gradient, shape)
+            if gradient is None:
+                continue
+            if of is not None:
+                d_x[:, of] = gradient
+            else:
+                number = emb._numbers[table]
+                d_rows[number] = d_rows[number] + gradient if number in d_rows else gradient
+        return d_x, list(d_rows.items())
+
+    def _checked(self, name: str, gradient: Any, shape: Any) -> np.ndarray | None:
+        if gradient is None:
+            return None
+        array: np.ndarray = np.ascontiguousarray(to_numpy(gradient), np.float32)
+        if array.shape != tuple(shape):
+            raise ValueError(f"{name}: gradient {array.shape}, not {tuple(shape)}")
+        return array
+
+    def recorded(self) -> tuple[Any, list[tuple[int, Any]]]:
+        """Takes the gradients that PyTorch recorded."""
+        if self.emb._torch is None:
+            raise RuntimeError("without PyTorch, pass gradients to Embeddings.step")
+        numbers = self.emb._numbers
+        d_rows = [
+            (numbers[table], _taken(leaf))
+            for table, leaf in self.leaves.items()
+            if leaf.grad is not None
+        ]
+        return None if self.leaf is None else _taken(self.leaf), d_rows
+
+
+def _taken(leaf: Any) -> np.ndarray | None:
+    """The gradient of `leaf`, which has none from here on."""
+    gradient, leaf.grad = leaf.grad, None
+    if gradient is None:
+        return None
+    return np.ascontiguousarray(gradient.detach().to("cpu", torch.float32))
