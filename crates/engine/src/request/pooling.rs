@@ -11,9 +11,9 @@ pub enum Pooling {
     /// The sum divided by the square root of the number of rows.
     SqrtN,
     /// No pooling. The training pipeline gives each row its own columns, up to the maximum ids of a
-    /// bag. A program with a [`Session`](crate::Session) reads and trains distinct rows; if other
-    /// fields of the table are pooled, it gives the field columns that it ignores and whose
-    /// gradients are zero. Several fields may have the same such columns.
+    /// bag. A program with a [`Session`](crate::Session) reads and trains distinct rows. If other
+    /// fields of the table are pooled, an unpooled field needs columns too: the program ignores
+    /// their values and gives them zero gradients. Unpooled fields may share them.
     None,
 }
 

@@ -30,7 +30,8 @@ impl EmbeddingBags {
                 storage => storage.encode(weights, lanes, spec.rounding(*key, self.steps)),
             }
             if spec.life.is_some() {
-                let used = self.steps.max(1) as u32;
+                // Later than the last step, whose rows may have been exported already.
+                let used = (self.steps + 1) as u32;
                 History { used, ..History::default() }.write(&mut row[spec.model_lanes()..]);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stepwell_base::Key;
+use stepwell_base::{Key, random};
 
 use super::Session;
 use crate::group::group_of;
@@ -38,10 +38,10 @@ impl Session {
     }
 
     /// Replaces the rows of `keys` in table `table` by rows with `weights` (keys, weights) and the
-    /// initial state of the optimizer; of several rows for a key, the last stays. They exist from
-    /// now on, whatever the table's admission, and count as used in the last step. Weights are
-    /// rounded to the table's storage. Ends the current mini-batch; mini-batches fed ahead stay
-    /// fed.
+    /// initial state of the optimizer; if a key occurs several times, its last row counts. They
+    /// exist from now on, whatever the table's admission, and count as used in the next step.
+    /// Weights are rounded to the table's storage. Ends the current mini-batch; mini-batches fed
+    /// ahead stay fed.
     ///
     /// # Errors
     /// A table that doesn't exist, another number of weights, or one that isn't finite: these
@@ -58,9 +58,14 @@ impl Session {
         }
         if let Some(at) = weights.iter().position(|weight| !weight.is_finite()) {
             let (row, weight) = (at / width, weights[at]);
-            return Err(Error::Refused(format!("row {row}, from 0, has the weight {weight}")));
+            return Err(Error::Refused(format!(
+                "the weight {weight} of row {row} (counted from 0) is not finite"
+            )));
         }
-        self.writes += 1;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        [self.written] = random::drawn::<1>();
         self.by_key(table, keys, Purpose::Train, |session, first| {
             let Some(unit) = &mut session.out else { unreachable!("a mini-batch is current") };
             let [mini] = &mut unit.minis[..] else { unreachable!("one is fed at a time") };

@@ -137,7 +137,7 @@ impl Session {
         if let Some(job) = checkpoint.run["job"].as_str() {
             job.clone_into(&mut session.job);
         }
-        session.writes = writes_of(&checkpoint);
+        session.written = written_of(&checkpoint);
         Ok(session)
     }
 
@@ -201,9 +201,9 @@ impl Session {
         let same = list(&*disk)?.into_iter().find(|(step, _)| *step == self.steps());
         if let Some((_, path)) = same {
             let saved = SavedSession::open(&path)?;
-            let has_rows = writes_of(&saved.checkpoint) == self.writes;
-            if !has_rows || saved.extra != extra {
-                let differs = if has_rows { "another extra" } else { "other rows" };
+            let same_rows = written_of(&saved.checkpoint) == self.written;
+            if !same_rows || saved.extra != extra {
+                let differs = if same_rows { "another extra" } else { "other rows" };
                 let why = format!(
                     "is of the same step and has {differs}: save after the next step, or choose \
                      another directory"
@@ -226,7 +226,7 @@ impl Session {
         dense.sections.push((EXTRA.to_owned(), values));
         let rates = self.embeddings.tables().iter().map(|table| table.optimizer.lr());
         let rates: Vec<Value> = rates.map(Value::from).collect();
-        let session = json!({ "lr": rates, "extra_bytes": extra.len(), "writes": self.writes });
+        let session = json!({ "lr": rates, "extra_bytes": extra.len(), "written": self.written });
         let run = json!({ "job": self.job, "session": session });
         let dense = DenseView::from(dense);
         writer.write(self.steps(), &run, &dense, self.hierarchy.groups())
@@ -258,9 +258,9 @@ impl Session {
     }
 }
 
-/// Number of times that rows had been written by key when `checkpoint` was saved.
-fn writes_of(checkpoint: &Checkpoint) -> u64 {
-    checkpoint.run["session"]["writes"].as_u64().unwrap_or(0)
+/// The number of the last write by key before `checkpoint` was saved.
+fn written_of(checkpoint: &Checkpoint) -> u64 {
+    checkpoint.run["session"]["written"].as_u64().unwrap_or(0)
 }
 
 /// `mini` as it was fed, in the memory of `spare`, if there is one.

@@ -15,7 +15,7 @@
 //! - **Failure.** Invalid input is refused and changes nothing. The first error of a stage ends the
 //!   session; every later call returns [`Error::Ended`].
 //! - **Bounds.** [`Tiers::memory`] bytes of rows, divided among tables by the bytes that an example
-//!   with one id per field touches; [`Tiers::lookahead`] + 2 mini-batches.
+//!   with one id per field touches; [`Tiers::horizon`] + 1 mini-batches.
 
 mod by_key;
 mod checkpoints;
@@ -53,7 +53,7 @@ use crate::tiers::{TableLoad, TierOptions, TierPlan};
 use crate::{Error, Result};
 
 /// Maximum number of mini-batches fed ahead.
-const LOOKAHEAD_MAX: usize = 10_000;
+const HORIZON_MAX: usize = 10_001;
 
 /// Memory and disk of a session.
 #[derive(Clone, Debug)]
@@ -66,6 +66,10 @@ pub struct Tiers {
     pub directory: Option<PathBuf>,
     /// Mini-batches whose rows are loaded ahead of the one that trains.
     pub lookahead: usize,
+    /// Mini-batches whose keys are known ahead of the one that trains, at least `lookahead` + 1.
+    /// The more are known, the better the choice of rows to evict and of rows to read together. A
+    /// mini-batch takes about 30 bytes per key.
+    pub horizon: usize,
     /// Policy that selects the rows to evict among those without a known next use.
     pub policy: PolicyKind,
 }
@@ -77,6 +81,7 @@ impl Default for Tiers {
             index: ByteCount(1 << 30),
             directory: None,
             lookahead: 2,
+            horizon: 16,
             policy: PolicyKind::default(),
         }
     }
@@ -105,6 +110,13 @@ pub struct SessionFigures {
     pub bytes_on_disk: u64,
 }
 
+impl Tiers {
+    /// The horizon, which is at least one mini-batch beyond the lookahead.
+    fn known(&self) -> usize {
+        self.horizon.max(self.lookahead + 1)
+    }
+}
+
 /// Tables, and the mini-batches that use them.
 pub struct Session {
     hierarchy: Hierarchy<Fed>,
@@ -114,8 +126,8 @@ pub struct Session {
     out: Option<Unit<Fed>>,
     /// Identifies the session's checkpoints.
     job: String,
-    /// Number of times that rows were written by key.
-    writes: u64,
+    /// A random number drawn when rows were last written by key; 0 if never.
+    written: u64,
     /// Directories of the stores; outlives them.
     _scratch: Scratch,
 }
@@ -169,7 +181,7 @@ impl Session {
             )?);
         }
         let planners = plan.planners(Rules::default());
-        let prefetch = PrefetchDepth { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
+        let prefetch = PrefetchDepth { lookahead: tiers.lookahead, horizon: tiers.known() };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let hierarchy = Hierarchy::new(groups, planners, prefetch, clock, Hands::Threads)?;
         let of_tables = tables.iter().zip(&columns.of_fields).map(|(table, fields)| TableFields {
@@ -191,7 +203,7 @@ impl Session {
             preparer,
             out: None,
             job: drawn_job(),
-            writes: 0,
+            written: 0,
             _scratch: scratch,
         })
     }
@@ -227,7 +239,7 @@ impl Session {
             let fed = self.hierarchy.fed();
             self.hierarchy.spares().give_back(mini);
             return Err(Error::Refused(format!(
-                "{fed} mini-batches are fed, as many as the lookahead allows: take one first"
+                "{fed} mini-batches are fed, as many as the horizon allows: take one first"
             )));
         }
         self.hierarchy.feed(mini)
@@ -367,8 +379,8 @@ fn check_model(
             "{count} tables, and fields for {fields}: give at least one table, and fields for each"
         ));
     }
-    if shape.blocks == 0 || tiers.lookahead > LOOKAHEAD_MAX {
-        return Err(format!("give at least 1 block, and a lookahead of at most {LOOKAHEAD_MAX}"));
+    if shape.blocks == 0 || tiers.known() > HORIZON_MAX {
+        return Err(format!("give at least 1 block, and a horizon of at most {HORIZON_MAX}"));
     }
     for (table, fields) in tables.iter().zip(&columns.of_fields) {
         let (name, dim) = (&table.name, table.dim);
@@ -406,7 +418,7 @@ fn plan(
         dram: tiers.memory,
         index: tiers.index,
         policy: tiers.policy,
-        horizon: tiers.lookahead + 4,
+        horizon: tiers.known() + 3,
         ..TierOptions::default()
     };
     TierPlan::new(tables, groups, &loads, options)

@@ -49,7 +49,7 @@ fn tiers_and_lookahead_do_not_affect_written_rows() {
     let living = [life(Admission::AtOnce, 9), None, life(Admission::After(2), 9)];
     for lives in [[None; 3], living] {
         let expected = train_and_write(&Tiers { lookahead: 0, ..Tiers::default() }, lives);
-        for (memory, lookahead) in [(64 << 20, 3), (16 << 10, 0), (20 << 10, 4)] {
+        for (memory, lookahead) in [(64 << 20, 3), (20 << 10, 0), (24 << 10, 4)] {
             let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
             assert_eq!(train_and_write(&tiers, lives), expected, "{memory} {lookahead} {lives:?}");
         }
@@ -117,7 +117,7 @@ fn invalid_rows_are_refused_and_change_nothing() {
     let cases: [(usize, u64, &[f32], &str); 3] = [
         (1, 3, &[0.0; 12], "no table 1"),
         (0, 3, &[0.0; 11], "11 weights for 3 rows of 4: give 12"),
-        (0, 4, &nan, "row 2, from 0, has the weight NaN"),
+        (0, 4, &nan, "the weight NaN of row 2"),
     ];
     for (of, count, weights, why) in cases {
         let error = session.write(of, &keys(0..count), weights).unwrap_err().to_string();

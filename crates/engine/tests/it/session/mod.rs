@@ -97,7 +97,7 @@ fn neither_tiers_nor_what_leaves_no_trace_show() {
     let living = [life(Admission::AtOnce, 9), None, life(Admission::After(2), 9)];
     for lives in [[None; 3], living] {
         let expected = train(&roomy, lives, 0);
-        for (memory, lookahead, other) in [(64 << 20, 3, 2), (16 << 10, 0, 0), (20 << 10, 4, 3)] {
+        for (memory, lookahead, other) in [(64 << 20, 3, 2), (20 << 10, 0, 0), (24 << 10, 4, 3)] {
             let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
             let found = train(&tiers, lives, other);
             assert_eq!(found, expected, "{memory} {lookahead} {other} {lives:?}");

@@ -152,7 +152,7 @@ fn mini_batches_fed_ahead_wait_for_an_evaluation() {
 #[test]
 fn rows_are_read_by_key_between_steps() {
     let expected = train(&Tiers::default(), [None; 3], 0);
-    for (memory, lookahead) in [(64 << 20, 2), (12 << 10, 0)] {
+    for (memory, lookahead) in [(64 << 20, 2), (18 << 10, 0)] {
         let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
         let mut session = open(&tiers).unwrap();
         let (mut fed, mut read) = (0..300, Vec::new());
