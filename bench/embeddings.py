@@ -3,8 +3,8 @@
 
 Both sides train the same model: one id an example and field, drawn from a Zipf distribution, an MLP
 over the joined embeddings, the row optimizer, and Adam for the MLP. The peer's ids are positions in
-a table of known size; ours are hashed and have no table size. Each side has processes of its own,
-in turns, each with its own policy for idle threads. A process makes the rows in a first pass over
+a table of known size; ours are hashed and have no table size. The sides alternate, each in its own
+process and with its own policy for idle threads. A process makes the rows in a first pass over
 the mini-batches and measures a second one; ratios are of medians.
 
 Needs the package (`pip install ./crates/python`) and PyTorch. A shared machine is noisy;
@@ -38,6 +38,7 @@ def main():
     add("--rounds", type=int, default=3)
     add("--threads", type=int, default=2)
     add("--evaluate", action="store_true", help="measure scores, with trained rows")
+    add("--horizon", type=int, default=16, help="mini-batches whose ids we know ahead")
     add("--path", help="a directory for our rows (default: a temporary one)")
     add("--json", help="write the figures to this file")
     add("--side", choices=["ours", "peer"], help=argparse.SUPPRESS)
@@ -140,7 +141,8 @@ def our_side(options, mlp, name, data):
     [share] = options.shares
     slots = 1.1 * distinct if share >= 1 else share * distinct
     emb = stepwell.Embeddings(tables, features, memory=int(slots * row), joined=True,
-                              path=options.path, threads=options.threads)
+                              path=options.path, threads=options.threads,
+                              horizon=options.horizon)
     rows = kind(emb, lr=0.02)
 
     def ids(batch):
