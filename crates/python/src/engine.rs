@@ -36,6 +36,7 @@ pub(crate) struct TierArgs {
     index: u64,
     path: Option<PathBuf>,
     lookahead: usize,
+    horizon: usize,
     threads: usize,
 }
 
@@ -46,6 +47,7 @@ impl TierArgs {
             index: ByteCount(self.index),
             directory: self.path.clone(),
             lookahead: self.lookahead,
+            horizon: self.horizon,
             ..Tiers::default()
         }
     }
@@ -261,7 +263,7 @@ impl Engine {
         self.width
     }
 
-    /// Whether another mini-batch may be fed; doesn't wait for the end of a step.
+    /// Whether another mini-batch may be fed; can be asked while a step is ending.
     fn has_room(&self) -> bool {
         self.room.load(Ordering::Relaxed)
     }
@@ -285,6 +287,12 @@ impl Engine {
         let purpose = if train { Purpose::Train } else { Purpose::Evaluate };
         let prepared = py.detach(|| self.prepare(&arrays, examples, purpose)).map_err(failed)?;
         self.with(py, |session| session.feed_prepared(prepared).map_err(failed))
+    }
+
+    /// Waits for the end of a step, if one is ending.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_process()?;
+        self.settle(py)
     }
 
     /// Takes out the mini-batches fed ahead, untrained, and ends the current one.
@@ -365,9 +373,9 @@ impl Engine {
         })
     }
 
-    /// Ends the step by the gradients of `x` and of distinct rows, by table. Unless it `waits`, it
-    /// returns at once, nobody may change the gradients any more, and an error is that of the next
-    /// call.
+    /// Ends the step with the gradients of `x` and of distinct rows, by table. Unless it `waits`,
+    /// returns before rows are updated: the gradients must not change until then, and the next call
+    /// returns any error.
     fn push(
         &self,
         py: Python<'_>,
@@ -389,8 +397,12 @@ impl Engine {
         self.pool.spawn(move || {
             let push = |session: &mut Session| of_thread.push(session, width, &dims);
             let outcome = catch_unwind(AssertUnwindSafe(|| with_session(&session, push)));
-            // The caller drops the gradients, with the GIL.
-            drop(of_thread);
+            if outcome.is_err() {
+                // Some rows may be updated and others not.
+                *lock(&session) = None;
+            }
+            // The caller drops the gradients, with the GIL, and the session.
+            drop((of_thread, session));
             if let Ok(outcome) = outcome {
                 let _ = sender.send(outcome);
             }
@@ -509,9 +521,11 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let pushing = self.pushing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if std::process::id() == self.process {
-            // Threads read the gradients until the step has ended.
-            let _ = pushing.as_ref().map(Pushing::outcome);
-            return;
+            // Threads read the gradients until the step has ended, and may need the GIL.
+            let ended = Python::attach(|py| {
+                py.detach(|| pushing.map(|pushing| (pushing.outcome(), pushing)))
+            });
+            return drop(ended);
         }
         // A child made by fork has no threads to join, and the files are its parent's. Another
         // thread may have had the lock at the fork.

@@ -21,7 +21,7 @@ fn text(error: &Error) -> String {
     NAMES.iter().fold(error.to_string(), |text, (name, here)| text.replace(name, here))
 }
 
-/// The Python error for an error of the engine that ended nothing.
+/// The Python exception for an error of the engine.
 pub(crate) fn failed(error: Error) -> PyErr {
     let said = text(&error);
     match error {

@@ -1,4 +1,4 @@
-//! The session, and the end of a step, which runs beside the caller.
+//! Access to the session, and steps that end in the background.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -139,9 +139,27 @@ class IdsTest(unittest.TestCase):
             expected = self.emb(parts, train=False)
             np.testing.assert_array_equal(self.emb(keyed, train=False), expected)
 
+    def test_lists_are_not_converted(self):
+        rows = self.emb.get("a", [b"ab\0", b"ab", "x\0", "x", "", "nan"])
+        self.assertEqual(len({row.tobytes() for row in rows}), 6)
+        missing = self.emb.get("a", ["x", None, float("nan")])
+        np.testing.assert_array_equal(missing, rows[[3, 4, 4]])
+        large = self.emb.get("a", [2**63 + 1, 7])
+        np.testing.assert_array_equal(large, self.emb.get("a", [str(2**63 + 1), "7"]))
+        for ids in ([1.5, "a"], [True, "a"], [1.5]):
+            with self.assertRaisesRegex(TypeError, "give integers or text"):
+                self.emb.get("a", ids)
+        # A list of arrays has an example in each, however many there are.
+        bags = [np.array([7, -3]), np.array([12]), np.array([], int), np.array([7])]
+        for count in (2, 3, 4):
+            found = self.emb(bags[:count], train=False)
+            expected = self.emb([list(bag) for bag in bags[:count]], train=False)
+            np.testing.assert_array_equal(found, expected)
+            self.assertEqual(len(found), count)
+
     def test_what_is_no_id_is_refused(self):
         for ids, why in [
-            ([1.5, 2.0], "give integers or text, without missing ones"),
+            (np.array([1.5, 2.0]), "give integers or text; floats are often"),
             (np.array([True, False]), "give integers or text"),
             (np.array([1, object()], object), "an id is object"),
             (np.zeros((2, 2, 2), int), "3 dimensions"),

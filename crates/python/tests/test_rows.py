@@ -117,6 +117,10 @@ class RowsTest(unittest.TestCase):
         expected = trained("64MiB", 0)
         for memory, lookahead in [("64MiB", 4), ("96KiB", 0), ("96KiB", 3)]:
             self.assertEqual(trained(memory, lookahead), expected, (memory, lookahead))
+        for horizon in (0, 5, 100):
+            with embeddings("96KiB", 1, horizon=horizon) as emb:
+                train(emb, batches(60))
+                self.assertEqual(emb.digest(), expected, horizon)
 
     def test_saved_embeddings_go_on(self):
         expected, data = trained("64MiB", 0), list(batches(60))
@@ -388,7 +392,7 @@ class RowsTest(unittest.TestCase):
             np.testing.assert_array_equal(emb.get("user", ["x", "5"]), np.ones((2, 4)))
             for ids, rows, why in [
                 ([1, 2], np.ones((2, 5)), "shape"),
-                ([1, 2], np.full((2, 4), np.nan), "has the weight NaN"),
+                ([1, 2], np.full((2, 4), np.nan), "the weight nan of row 0|the weight NaN of row 0"),
                 ([[1, 2], [3]], np.ones((3, 4)), "not bags"),
             ]:
                 with self.assertRaisesRegex(ValueError, why):

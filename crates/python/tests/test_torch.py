@@ -164,6 +164,15 @@ class TorchTest(unittest.TestCase):
             nested = torch.nested.nested_tensor(bags, layout=torch.jagged)
             found = emb({"user": user, "hist": nested}, train=False)
             self.assertTrue(torch.equal(found["hist"], expected["hist"]))
+            padded = torch.tensor([[3, 5, 0], [0, 0, 0], [5, 9, 9]])
+            lengths = torch.tensor([2, 0, 1])
+            nested = torch.nested.narrow(padded, 1, 0, lengths, layout=torch.jagged)
+            found = emb({"user": user, "hist": nested}, train=False)
+            self.assertTrue(torch.equal(found["hist"], expected["hist"]))
+            two = torch.nested.nested_tensor(
+                [torch.tensor([8, 9]), torch.tensor([0, 2])], layout=torch.jagged
+            )
+            self.assertEqual(len(emb({"user": user[:2], "hist": two}, train=False)["hist"]), 2)
 
     def test_workers_of_a_loader_make_ids(self):
         expected = None

@@ -11,11 +11,17 @@
 ...     rows.step()
 """
 
-from . import optim
-from ._embeddings import Embeddings, load, open
-from ._program import predict, train
-from ._specs import Feature, Rows, Table
-from ._stepwell import Error
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import optim
+    from ._embeddings import Embeddings, load, open
+    from ._program import predict, train
+    from ._specs import Feature, Rows, Table
+    from ._stepwell import Error
 
 __all__ = [
     "Embeddings",
@@ -30,3 +36,34 @@ __all__ = [
     "train",
 ]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "Embeddings": "_embeddings",
+    "Error": "_stepwell",
+    "Feature": "_specs",
+    "Rows": "_specs",
+    "Table": "_specs",
+    "load": "_embeddings",
+    "open": "_embeddings",
+    "predict": "_program",
+    "train": "_program",
+}
+
+if "torch" not in sys.modules:
+    # By default, an idle thread of OpenMP spins for milliseconds, on a core that rows need.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is used, so that the program starts without PyTorch."""
+    if name == "optim":
+        return importlib.import_module(".optim", __name__)
+    if name not in _MODULES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    found = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""The program `stepwell`: `python -m stepwell` is the same."""
+"""The program `stepwell`, also run as `python -m stepwell`."""
 
 from __future__ import annotations
 

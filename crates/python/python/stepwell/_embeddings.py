@@ -31,11 +31,13 @@ class Embeddings:
     """Embeddings of `features` in `tables`, of which `memory` holds a part.
 
     `path` is a directory for the rows on disk, which must not have rows; by default, it is
-    temporary. The rows of `lookahead` mini-batches are loaded ahead. An optimizer from
-    `stepwell.optim` trains the rows; without one they are only read. Embeddings are tensors of
-    PyTorch if it is installed, unless `arrays` is "numpy". With `joined`, the embeddings of all
-    features, which must be pooled, are one matrix (examples, columns), in which each feature has
-    its `columns`.
+    temporary. The rows of `lookahead` mini-batches are loaded ahead, and the ids of `horizon` are
+    read ahead, so that rows needed soon stay in memory. An optimizer from `stepwell.optim` trains
+    the rows; without one they are only read.
+
+    Embeddings are tensors of PyTorch if it is installed, unless `arrays` is "numpy". With `joined`,
+    the embeddings of all features, which must be pooled, are one matrix (examples, columns), in
+    which each feature has its `columns`.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Embeddings:
         index: str | int = "1GiB",
         path: str | os.PathLike[str] | None = None,
         lookahead: int = 2,
+        horizon: int = 16,
         threads: int | None = None,
         arrays: str | None = None,
         joined: bool = False,
@@ -57,6 +60,7 @@ class Embeddings:
             raise ImportError("PyTorch is not installed")
         self._torch = None if arrays == "numpy" else torch
         check("lookahead", lookahead, 0, 10_000)
+        check("horizon", horizon, 0, 10_000)
         check("threads", 1 if threads is None else threads, 1, 1 << 12)
         self.tables = dict(tables)
         self.features = checked_features(self.tables, features)
@@ -74,6 +78,7 @@ class Embeddings:
             index=byte_count("index", index),
             path=None if path is None else os.fspath(path),
             lookahead=lookahead,
+            horizon=horizon,
             threads=threads or len(os.sched_getaffinity(0)),
         )
         self._rule: tuple[str, dict[str, float]] = ("sgd", {"lr": 0.01})
@@ -103,29 +108,36 @@ class Embeddings:
         fixed = {"lr": 0.0}
         known = (self._rule[0], {**self._rule[1], **fixed})
         if self._engine is not None and (name, {**settings, **fixed}) != known:
-            raise RuntimeError("make the optimizer before the first mini-batch")
+            raise RuntimeError(
+                f"rows have the state of {known[0]}: make an optimizer of that kind, with the same "
+                "settings, or make yours before the embeddings are first used"
+            )
         self._optimizer = optimizer
         if self._engine is None:
             self._rule = (name, settings)
 
     def _session(self) -> Any:
-        if self._engine is None:
-            name, settings = self._rule
-            tables = [
-                TableArgs(name=of, optimizer=name, settings=settings, **dataclasses.asdict(table))
-                for of, table in self.tables.items()
-            ]
-            features = [
-                FeatureArgs(
-                    name=of,
-                    table=self._numbers[feature.table],
-                    pooling=feature.pooling or "none",
-                    namespace=feature.namespace or feature.table,
-                )
-                for of, feature in self.features.items()
-            ]
-            self._engine = _stepwell.Engine(tables, features, self._tiers, self._saved)
-        return self._engine
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._opened()
+            return self._engine
+
+    def _opened(self) -> Any:
+        name, settings = self._rule
+        tables = [
+            TableArgs(name=of, optimizer=name, settings=settings, **dataclasses.asdict(table))
+            for of, table in self.tables.items()
+        ]
+        features = [
+            FeatureArgs(
+                name=of,
+                table=self._numbers[feature.table],
+                pooling=feature.pooling or "none",
+                namespace=feature.namespace or feature.table,
+            )
+            for of, feature in self.features.items()
+        ]
+        return _stepwell.Engine(tables, features, self._tiers, self._saved)
 
     @property
     def steps(self) -> int:
@@ -213,8 +225,8 @@ class Embeddings:
 
         Embeddings are a dict by feature, or a single array if there is one feature: pooled ones
         (examples, dim), others `Rows`. Loops may be nested, such as an evaluation within training.
-        `train` is as in a call; a loop that ends early has read up to `lookahead` + 1 batches more
-        than it yielded.
+        `train` is as in a call; a loop that ends early has read up to `horizon` batches more than it
+        yielded, and at least `lookahead` + 1.
         """
         train = self._trains(train)
         source, stream, more = iter(batches), Stream(), True
@@ -239,6 +251,8 @@ class Embeddings:
                     if not stream.fed and failure is not None:
                         raise failure
                     if not stream.fed:
+                        # The last step may have failed.
+                        engine.wait()
                         return
                     batch, fed = stream.fed.popleft()
                     x = self._next(fed)
@@ -258,9 +272,8 @@ class Embeddings:
         train = self._trains(train)
         with self._lock:
             self._switch(None)
-            fed = self._feed(ids, train)
             try:
-                return self._next(fed)
+                return self._next(self._feed(ids, train))
             except BaseException:
                 self._discard()
                 raise
@@ -272,7 +285,7 @@ class Embeddings:
         self._push(self._current().given(gradients), self._optimizer.lr, waits=True)
 
     def _step(self, lr: float) -> None:
-        # The gradients are the engine's from here on, so nobody waits until it has read them.
+        # The engine owns the gradients from here on, so the caller needn't wait.
         self._push(self._current().recorded(), lr, waits=False)
 
     def _current(self) -> Turn:
@@ -316,11 +329,15 @@ class Embeddings:
 
     def put(self, feature: str, ids: Any, weights: Any) -> None:
         """Replaces the rows of a feature's ids by rows with `weights` (ids, dim) and the initial
-        state of the optimizer; of several rows for an id, the last stays. They exist from now on,
-        whatever the table's `admit_after`. Ends the current mini-batch."""
+        state of the optimizer; if an id occurs several times, its last row counts. They exist from
+        now on, whatever the table's `admit_after`. Ends the current mini-batch."""
         if self._is_view:
             raise RuntimeError("stepwell.open only reads: to change rows, use stepwell.load")
+        if self._optimizer is None:
+            raise RuntimeError("make an optimizer of stepwell.optim first: rows have its state")
         number, values, count = self._of_feature(feature, ids)
+        if torch is not None and isinstance(weights, torch.Tensor):
+            weights = weights.float()
         weights = np.ascontiguousarray(_ids.to_numpy(weights), np.float32)
         wanted = (count, self.tables[self.features[feature].table].dim)
         if weights.shape != wanted:
@@ -340,10 +357,11 @@ class Embeddings:
     def stats(self) -> dict[str, float]:
         """Figures since the embeddings were opened.
 
-        `steps` were trained in all. Memory holds `rows_fit`. Of the distinct rows of each
-        mini-batch, `rows_hit` were in memory and `rows_loaded` were not: `rows_initialized` of these were new and `rows_read` came
-        from disk. `rows_evicted` left memory, and `rows_written` were written to disk, which has
-        `rows_on_disk`. Bytes are those of files. In `wait_seconds`, the caller waited for rows.
+        `steps` counts all steps, including those before a checkpoint was loaded. `rows_fit` fit in
+        memory. Of the distinct rows of each mini-batch, `rows_hit` were in memory and `rows_loaded`
+        were not: `rows_initialized` were new and `rows_read` came from disk. `rows_evicted` left
+        memory, and `rows_written` were written to disk, which has `rows_on_disk`. Bytes are those
+        of files. The caller waited `wait_seconds` for rows.
         """
         with self._lock:
             return {**dict(self._session().stats()), "wait_seconds": self._waited}
@@ -376,8 +394,8 @@ class Embeddings:
         self, path: str | os.PathLike[str], format: str = "safetensors", since: int | None = None
     ) -> None:
         """Writes the rows to a new directory `path`, a file per table in `format`: "safetensors",
-        "npy" or "parquet". With `since`, only rows trained after that step, in tables that keep
-        each row's last step (`Table.history`). Ends the current mini-batch."""
+        "npy" or "parquet". With `since`, only rows trained or put after that step; every table must
+        then keep its rows' last steps (`Table.history`). Ends the current mini-batch."""
         parent = os.path.dirname(os.path.abspath(path))
         # Beside the export, where rows can be linked if the stores are on this file system.
         with tempfile.TemporaryDirectory(prefix=".stepwell-export-", dir=parent) as saved:

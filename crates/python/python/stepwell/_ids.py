@@ -39,7 +39,7 @@ def of_features(ids: Any, features: Iterable[str]) -> dict[str, Ids]:
         given = set(ids)
         other = given - set(names)
         if other:
-            raise ValueError(f"there is no feature '{min(other)}'")
+            raise ValueError(f"there is no feature '{min(map(str, other))}'")
     else:
         columns = _names(ids)
         if columns is None and len(names) != 1:
@@ -72,8 +72,10 @@ def _names(ids: Any) -> set[str] | None:
 
 def of_feature(name: str, ids: Any) -> Ids:
     """The ids of feature `name`."""
+    if callable(getattr(ids, "unbind", None)) and ids.is_nested:
+        return _of_lists(name, ids.unbind())
     if callable(getattr(ids, "offsets", None)) and callable(getattr(ids, "values", None)):
-        # A nested tensor, or a JaggedTensor of TorchRec.
+        # A JaggedTensor of TorchRec.
         weights = getattr(ids, "weights_or_none", lambda: None)()
         parts = [ids.values(), ids.offsets(), *([] if weights is None else [weights])]
         return _bags(name, parts)
@@ -82,17 +84,22 @@ def of_feature(name: str, ids: Any) -> Ids:
     if _is_arrow_list(ids):
         return _of_arrow_list(name, ids)
     array = _array(name, ids)
-    if array.dtype == object and _has_lists(array):
-        bags = [_array(name, [] if bag is None else bag) for bag in array.ravel().tolist()]
-        offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
-        full = [bag for bag in bags if len(bag)]
-        return Ids(_values(name, np.concatenate(full) if full else np.zeros(0, int)), offsets, None)
+    if array.dtype == object and any(_is_bag(bag) for bag in array.flat):
+        return _of_lists(name, array.flat)
     if array.ndim == 1:
         return Ids(_values(name, array), None, None)
     if array.ndim != 2:
         raise ValueError(f"feature '{name}': ids of {array.ndim} dimensions: give 1 or 2")
     examples, each = array.shape
     return Ids(_values(name, array), np.arange(examples + 1, dtype=np.int64) * each, None)
+
+
+def _of_lists(name: str, lists: Iterable[Any]) -> Ids:
+    """The ids of a list for each example; an absent list is empty."""
+    bags = [_array(name, bag if _is_bag(bag) else []) for bag in lists]
+    offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags], dtype=np.int64)])
+    full = [bag for bag in bags if len(bag)]
+    return Ids(_values(name, np.concatenate(full) if full else np.zeros(0, int)), offsets, None)
 
 
 def values_of(name: str, ids: Any) -> Any:
@@ -105,9 +112,17 @@ def values_of(name: str, ids: Any) -> Any:
 
 def _is_bags(ids: Any) -> bool:
     """Whether these are (values, offsets) or (values, offsets, weights)."""
-    # Collating by a DataLoader turns a tuple into a list of tensors.
-    is_collated = isinstance(ids, list) and all(getattr(part, "ndim", 0) == 1 for part in ids)
-    return (isinstance(ids, tuple) or is_collated) and len(ids) in (2, 3)
+    if isinstance(ids, tuple):
+        return len(ids) in (2, 3)
+    if not isinstance(ids, list) or len(ids) not in (2, 3):
+        return False
+    # Collating by a DataLoader turns a tuple into a list of tensors; but a list may also have an
+    # example in each.
+    if any(getattr(part, "ndim", 0) != 1 for part in ids):
+        return False
+    values, offsets, *weights = ids
+    spans = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == len(values)
+    return bool(spans) and all(len(weight) == len(values) for weight in weights)
 
 
 def _bags(name: str, parts: Any) -> Ids:
@@ -121,6 +136,8 @@ def _bags(name: str, parts: Any) -> Ids:
     if weights and getattr(weights[0], "requires_grad", False):
         raise ValueError(f"feature '{name}': weights are constants, without a gradient")
     weight = np.ascontiguousarray(to_numpy(weights[0]), np.float32) if weights else None
+    if weight is not None and not (weight.ndim == 1 and np.isfinite(weight).all()):
+        raise ValueError(f"feature '{name}': weights must be finite, one for each id")
     return Ids(_values(name, _array(name, values)), offsets, weight)
 
 
@@ -141,8 +158,8 @@ def _of_arrow_list(name: str, ids: Any) -> Ids:
     return Ids(_values(name, _array(name, ids.flatten())), offsets, None)
 
 
-def _has_lists(array: np.ndarray) -> bool:
-    return any(isinstance(of, (list, tuple, np.ndarray)) for of in array.ravel().tolist())
+def _is_bag(of: Any) -> bool:
+    return isinstance(of, (list, tuple)) or getattr(of, "ndim", 0) == 1
 
 
 def to_numpy(values: Any) -> np.ndarray:
@@ -163,10 +180,16 @@ def to_numpy(values: Any) -> np.ndarray:
 
 
 def _array(name: str, values: Any) -> np.ndarray:
-    """Values as an array; lists of different lengths as objects."""
-    if isinstance(values, (list, tuple)) and any(isinstance(of, (list, tuple)) for of in values):
+    """Values as an array; a list of anything but numbers as objects, so that nothing is converted."""
+    if isinstance(values, (list, tuple)):
+        if all(type(of) is int for of in values):
+            try:
+                return np.array(values, np.int64)
+            except OverflowError:
+                pass
         array = np.empty(len(values), object)
-        array[:] = values
+        for number, of in enumerate(values):
+            array[number] = of
         return array
     try:
         return to_numpy(values)
@@ -181,7 +204,7 @@ def _values(name: str, array: np.ndarray) -> Any:
     if array.dtype.kind in "OSUT":
         return _texts(name, array.ravel().tolist())
     if array.dtype.kind not in "iu":
-        why = "" if array.dtype.kind != "f" else ", without missing ones"
+        why = "" if array.dtype.kind != "f" else "; floats are often integers with missing ones"
         raise TypeError(f"feature '{name}': ids are {array.dtype}: give integers or text{why}")
     if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
         return _texts(name, array.ravel().tolist())
@@ -198,14 +221,16 @@ def _texts(name: str, values: list[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bytes(name: str, value: Any) -> bytes:
+    if isinstance(value, np.generic) or getattr(value, "ndim", None) == 0:
+        value = value.item()
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
         return value
     if value is None or type(value).__name__ == "NAType" or value != value:
         return b""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return str(int(value)).encode()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value).encode()
     raise TypeError(
         f"feature '{name}': an id is {type(value).__name__}: give integers or text"
     )

@@ -24,10 +24,15 @@ def train(
 ) -> dict[str, Any]:
     """Runs `stepwell train` with the settings file `config`; returns its report.
 
-    `data`, if given, replaces the file's: a path, or a DataFrame of pandas or polars, a table of
-    Arrow, or a data set of Hugging Face, which is written to a temporary Parquet file. `settings`
-    override the file's, by key: `{"data.epochs": 2}`.
+    `data`, if given, replaces the file's: a path, or a DataFrame of pandas or polars, an Arrow
+    table, or a data set of Hugging Face, which is first written to a temporary Parquet file.
+    `settings` override the file's, by key: `{"data.epochs": 2}`.
     """
+    if config is None and data is None:
+        raise ValueError("give a settings file, or data")
+    for key, value in (settings or {}).items():
+        if value is None:
+            raise ValueError(f"{key} is None: leave it out for the default")
     with tempfile.TemporaryDirectory(prefix="stepwell-") as folder, _file(data, folder) as path:
         report = os.path.join(folder, "report.json")
         args = ["train", *([] if config is None else [os.fspath(config)])]
@@ -90,31 +95,44 @@ def run(args: list[str]) -> None:
     Raises `Error` with its last message if it fails.
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    before = os.environ.get("PYTHONPATH")
-    path = package if before is None else os.pathsep.join([package, before])
+    # On Linux, the program gets a SIGTERM (15) if this process dies.
+    start = (
+        "import ctypes, sys; sys.path.append(sys.argv.pop(1)); "
+        "sys.platform == 'linux' and ctypes.CDLL(None).prctl(1, 15); "
+        "from stepwell.__main__ import main; main()"
+    )
     program = subprocess.Popen(
-        [sys.executable, "-P", "-m", "stepwell", *args],
+        [sys.executable, "-P", "-c", start, package, *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        env={**os.environ, "PYTHONPATH": path},
-        # An interrupt reaches the program once, from here.
+        # Ctrl-C doesn't reach the program directly; it is forwarded below.
         start_new_session=True,
     )
     messages: list[str] = []
-    errors = threading.Thread(target=_show, args=(program.stderr, sys.stderr, messages))
-    errors.start()
-    try:
-        _show(program.stdout, sys.stdout, [])
-        status = program.wait()
-    except BaseException:
-        program.send_signal(signal.SIGINT)
-        program.wait()
-        raise
-    finally:
-        errors.join()
-    if status != 0:
+    shown = [
+        threading.Thread(target=_show, args=(program.stdout, sys.stdout, []), daemon=True),
+        threading.Thread(target=_show, args=(program.stderr, sys.stderr, messages), daemon=True),
+    ]
+    for thread in shown:
+        thread.start()
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            status = program.wait()
+            break
+        except BaseException as error:
+            # The first one ends the program in good order, the second one at once.
+            program.send_signal(signal.SIGINT)
+            interrupt = error
+    for thread in shown:
+        thread.join()
+    if interrupt is not None:
+        raise interrupt
+    if status < 0:
+        raise Error(f"the program was killed by {signal.Signals(-status).name}")
+    if status > 0:
         last = messages[-1] if messages else f"the program ended with status {status}"
         raise Error(last.removeprefix("stepwell: "))
 

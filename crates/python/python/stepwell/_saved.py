@@ -17,10 +17,10 @@ def packed(config: dict[str, Any], extra: Any) -> bytes:
     elif torch is None:
         raise TypeError("without PyTorch, extra must be bytes")
     else:
-        buffer = io.BytesIO()
-        torch.save(extra, buffer)
-        data = buffer.getvalue()
         try:
+            buffer = io.BytesIO()
+            torch.save(extra, buffer)
+            data = buffer.getvalue()
             torch.load(io.BytesIO(data), weights_only=True)
         except Exception as error:
             raise ValueError(

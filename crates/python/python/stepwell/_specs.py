@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from . import _stepwell
 
 
@@ -100,11 +102,14 @@ class TierArgs:
     index: int
     path: str | None
     lookahead: int
+    horizon: int
     threads: int
 
 
 def check(name: str, value: int, least: int, most: int) -> None:
-    """Refuses a number that is out of range."""
+    """Refuses what isn't a whole number, and a number that is out of range."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} is {value!r}: give a whole number")
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}: give {least} to {most}")
 
@@ -121,6 +126,8 @@ def checked_features(
     tables: dict[str, Table], features: dict[str, str | Feature]
 ) -> dict[str, Feature]:
     """The features, if each has a table and each table a feature."""
+    if not isinstance(features, dict) or not all(isinstance(of, Table) for of in tables.values()):
+        raise TypeError("give tables as a dict of Table, and features as a dict of Feature or text")
     if not tables or not features:
         raise ValueError("give at least one table and one feature")
     found = {name: Feature(of) if isinstance(of, str) else of for name, of in features.items()}

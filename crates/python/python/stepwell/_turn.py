@@ -105,6 +105,8 @@ class Turn:
     def given(self, gradients: Any) -> tuple[Any, list[tuple[int, Any]]]:
         """Gradients that the caller computed: by feature, or of the joined embeddings."""
         emb = self.emb
+        if emb._joined and isinstance(gradients, dict):
+            raise ValueError("embeddings are joined: give the gradient of the whole matrix")
         if emb._joined:
             return self._checked("the embeddings", gradients, self.leaf.shape), []
         gradients = {} if gradients is None else gradients
@@ -152,7 +154,7 @@ class Turn:
 
 
 def _taken(leaf: Any) -> np.ndarray | None:
-    """The gradient of `leaf`, which has none from here on."""
+    """Takes the gradient of `leaf` and sets `leaf.grad` to None."""
     gradient, leaf.grad = leaf.grad, None
     if gradient is None:
         return None

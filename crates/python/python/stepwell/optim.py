@@ -18,6 +18,8 @@ class RowOptimizer(_Base):  # type: ignore[misc]
     name = ""
 
     def __init__(self, emb: Any, lr: float, **settings: float) -> None:
+        if not hasattr(emb, "_set_optimizer"):
+            raise TypeError(f"give the Embeddings, not {type(emb).__name__}")
         if not 0 < lr < float("inf"):
             raise ValueError(f"lr is {lr}: give a number above 0")
         # The embeddings have the optimizer, so that neither keeps the other alive in a circle.
@@ -48,6 +50,12 @@ class RowOptimizer(_Base):  # type: ignore[misc]
             raise RuntimeError("another optimizer trains these embeddings now")
         emb._step(self.lr)
         return loss
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused but for the embeddings: other parameters need an optimizer of their own."""
+        if self.param_groups:
+            raise ValueError("a row optimizer trains only embeddings: make another for the model")
+        super().add_param_group(param_group)
 
     def state_dict(self) -> dict[str, Any]:
         """The settings that a scheduler changes; the state of rows is saved with the rows."""
