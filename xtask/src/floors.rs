@@ -195,11 +195,12 @@ mod tests {
         assert_eq!(height("optim"), Some(0));
         assert_eq!(height("disk"), Some(1));
         assert_eq!(height("engine"), Some(3));
-        assert_eq!(height("xtask"), Some(11));
+        assert_eq!(height("xtask"), Some(12));
         assert_eq!(height("rims"), None);
         assert_eq!(floor_name(0), "ground");
-        assert_eq!(floor_name(7), "roof");
-        assert_eq!(floor_name(8), "lab 1");
+        assert_eq!(floor_name(7), "floor 7");
+        assert_eq!(floor_name(8), "roof");
+        assert_eq!(floor_name(9), "lab 1");
     }
 
     #[test]
