@@ -460,7 +460,7 @@ impl Engine {
         })
     }
 
-    /// Replaces the rows of a feature's ids by rows with `weights` (ids, dim).
+    /// Overwrites the rows of a feature's ids with `weights` (ids, dim).
     fn write(
         &self,
         py: Python<'_>,
@@ -476,7 +476,7 @@ impl Engine {
         })
     }
 
-    /// Figures since the session was opened.
+    /// Counters since the session was opened.
     fn stats(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, u64)>> {
         self.with(py, |session| {
             let of = session.figures();

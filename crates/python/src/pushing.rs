@@ -70,7 +70,7 @@ impl Gradients {
     }
 }
 
-/// A step that threads of the pool are ending.
+/// A step that is ending on the pool's threads.
 pub(crate) struct Pushing {
     pub(crate) done: Receiver<PyResult<()>>,
     /// Stays until the step has ended; only a thread with the GIL may drop it.

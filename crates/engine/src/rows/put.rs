@@ -1,4 +1,4 @@
-//! Rows that the caller gives instead of training them.
+//! Rows that the caller writes.
 
 use stepwell_mem::Occurrence;
 use stepwell_optim::Storage;
@@ -8,8 +8,8 @@ use super::working::WorkingRows;
 use crate::life::History;
 
 impl EmbeddingBags {
-    /// Replaces the distinct rows of table `table` by rows with `weights` (rows, weights) and the
-    /// initial state of the optimizer. They exist from now on, whatever the table's admission.
+    /// Overwrites the distinct rows of table `table` with `weights` (rows, weights) and resets
+    /// their optimizer state. Rows are created even if the table wouldn't admit their keys yet.
     ///
     /// # Panics
     /// If `weights` has another length.

@@ -37,11 +37,10 @@ impl Session {
         Ok(weights)
     }
 
-    /// Replaces the rows of `keys` in table `table` by rows with `weights` (keys, weights) and the
-    /// initial state of the optimizer; if a key occurs several times, its last row counts. They
-    /// exist from now on, whatever the table's admission, and count as used in the next step.
-    /// Weights are rounded to the table's storage. Ends the current mini-batch; mini-batches fed
-    /// ahead stay fed.
+    /// Overwrites the rows of `keys` in table `table` with `weights` (keys, weights), rounded to
+    /// the table's storage, and resets their optimizer state. If a key occurs several times, its
+    /// last row counts. Rows are created even if the table wouldn't admit their keys yet; their
+    /// last use is the next step. Ends the current mini-batch; mini-batches fed ahead stay fed.
     ///
     /// # Errors
     /// A table that doesn't exist, another number of weights, or one that isn't finite: these

@@ -258,7 +258,7 @@ impl Session {
     }
 }
 
-/// The number of the last write by key before `checkpoint` was saved.
+/// The random number of the last write by key before `checkpoint` was saved; 0 if there was none.
 fn written_of(checkpoint: &Checkpoint) -> u64 {
     checkpoint.run["session"]["written"].as_u64().unwrap_or(0)
 }

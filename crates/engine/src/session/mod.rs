@@ -87,7 +87,7 @@ impl Default for Tiers {
     }
 }
 
-/// What a session has done: see [`Session::figures`].
+/// Counters of a session, from [`Session::figures`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionFigures {
     /// Rows found in memory, loaded, and evicted.
@@ -100,7 +100,7 @@ pub struct SessionFigures {
     pub rows_read: u64,
     /// Rows written to disk.
     pub rows_written: u64,
-    /// Rows that the stores have.
+    /// Rows in the stores.
     pub rows_on_disk: u64,
     /// Bytes read from the stores' files, for any purpose.
     pub bytes_read: u64,
@@ -326,7 +326,7 @@ impl Session {
         self.embeddings.steps()
     }
 
-    /// Figures since the session was opened.
+    /// Counters since the session was opened.
     pub fn figures(&self) -> SessionFigures {
         let planned = self.hierarchy.counters().count();
         let mut figures = SessionFigures { planned, ..SessionFigures::default() };

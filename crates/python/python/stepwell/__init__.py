@@ -55,7 +55,7 @@ if "torch" not in sys.modules:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is used, so that the program starts without PyTorch."""
+    """Imports names on first use, so that the program starts without PyTorch."""
     if name == "optim":
         return importlib.import_module(".optim", __name__)
     if name not in _MODULES:

@@ -119,10 +119,10 @@ class Embeddings:
     def _session(self) -> Any:
         with self._lock:
             if self._engine is None:
-                self._engine = self._opened()
+                self._engine = self._made()
             return self._engine
 
-    def _opened(self) -> Any:
+    def _made(self) -> Any:
         name, settings = self._rule
         tables = [
             TableArgs(name=of, optimizer=name, settings=settings, **dataclasses.asdict(table))
@@ -170,7 +170,7 @@ class Embeddings:
         counts = {
             name: of.counts()
             for name, of in found.items()
-            if self._unpooled and self.features[name].table in self._unpooled
+            if self.features[name].table in self._unpooled
         }
         return Fed(counts, examples, train)
 
@@ -206,7 +206,7 @@ class Embeddings:
         )
 
     def _discard(self) -> None:
-        """Takes out what is fed, unless the session has ended with an error."""
+        """Takes out the mini-batches that were fed, unless the session has ended with an error."""
         with contextlib.suppress(_stepwell.Error, RuntimeError):
             self._session().drain()
 
@@ -267,7 +267,7 @@ class Embeddings:
     def __call__(self, ids: Any, train: bool | None = None) -> Any:
         """Embeddings of one mini-batch of ids, with nothing loaded ahead.
 
-        It trains by default if an optimizer was made and PyTorch, if it is used, records gradients.
+        By default, it is for training if there is an optimizer and gradients aren't turned off.
         """
         train = self._trains(train)
         with self._lock:
@@ -328,9 +328,9 @@ class Embeddings:
             return rows
 
     def put(self, feature: str, ids: Any, weights: Any) -> None:
-        """Replaces the rows of a feature's ids by rows with `weights` (ids, dim) and the initial
-        state of the optimizer; if an id occurs several times, its last row counts. They exist from
-        now on, whatever the table's `admit_after`. Ends the current mini-batch."""
+        """Overwrites the rows of a feature's ids with `weights` (ids, dim) and resets their
+        optimizer state. If an id occurs several times, its last row counts. Rows are created even
+        if `admit_after` wouldn't admit their ids yet. Ends the current mini-batch."""
         if self._is_view:
             raise RuntimeError("stepwell.open only reads: to change rows, use stepwell.load")
         if self._optimizer is None:
@@ -355,7 +355,7 @@ class Embeddings:
         return list(self.features).index(feature), values, count
 
     def stats(self) -> dict[str, float]:
-        """Figures since the embeddings were opened.
+        """Counters since the embeddings were opened.
 
         `steps` counts all steps, including those before a checkpoint was loaded. `rows_fit` fit in
         memory. Of the distinct rows of each mini-batch, `rows_hit` were in memory and `rows_loaded`

@@ -42,9 +42,9 @@ def of_features(ids: Any, features: Iterable[str]) -> dict[str, Ids]:
             raise ValueError(f"there is no feature '{min(map(str, other))}'")
     else:
         columns = _names(ids)
-        if columns is None and len(names) != 1:
-            raise ValueError("give ids as a dict by feature")
         if columns is None:
+            if len(names) != 1:
+                raise ValueError("give ids as a dict by feature")
             ids, columns = {names[0]: ids}, set(names)
         given = columns
     missing = set(names) - given

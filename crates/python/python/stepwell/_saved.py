@@ -1,4 +1,4 @@
-"""What a checkpoint has besides rows: the model that they belong to, and the caller's own data."""
+"""A checkpoint's data besides rows: tables and features, and the caller's own data."""
 
 from __future__ import annotations
 

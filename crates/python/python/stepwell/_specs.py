@@ -70,7 +70,7 @@ class Rows:
 
 @dataclasses.dataclass
 class TableArgs:
-    """What the engine needs of a table."""
+    """A table, as the engine takes it."""
 
     name: str
     dim: int
@@ -86,7 +86,7 @@ class TableArgs:
 
 @dataclasses.dataclass
 class FeatureArgs:
-    """What the engine needs of a feature."""
+    """A feature, as the engine takes it."""
 
     name: str
     table: int
@@ -96,7 +96,7 @@ class FeatureArgs:
 
 @dataclasses.dataclass
 class TierArgs:
-    """What the engine needs of memory and disk."""
+    """Memory and disk, as the engine takes them."""
 
     memory: int
     index: int
@@ -107,7 +107,7 @@ class TierArgs:
 
 
 def check(name: str, value: int, least: int, most: int) -> None:
-    """Refuses what isn't a whole number, and a number that is out of range."""
+    """Refuses a value that isn't a whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} is {value!r}: give a whole number")
     if not least <= value <= most:

@@ -92,11 +92,12 @@ class Turn:
         # Ids are in the order of examples, and of features within each.
         names = [name for name, of in emb.features.items() if of.table == table]
         counts = np.stack([self.fed.counts[name] for name in names], 1)
-        of_each = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
+        if len(names) > 1:
+            of_each = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
         for at, name in enumerate(names):
             if emb.features[name].pooling is not None:
                 continue
-            index = places if len(names) == 1 else places[of_each == at]
+            index = places[of_each == at] if len(names) > 1 else places
             offsets = np.concatenate([[0], counts[:, at].cumsum()])
             if emb._torch is not None:
                 index, offsets = torch.from_numpy(index), torch.from_numpy(offsets)

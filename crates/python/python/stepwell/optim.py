@@ -52,7 +52,7 @@ class RowOptimizer(_Base):  # type: ignore[misc]
         return loss
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused but for the embeddings: other parameters need an optimizer of their own."""
+        """Refuses other parameters, which need their own optimizer."""
         if self.param_groups:
             raise ValueError("a row optimizer trains only embeddings: make another for the model")
         super().add_param_group(param_group)
