@@ -30,6 +30,14 @@ pub(crate) fn cargo_command() -> Command {
     command
 }
 
+/// Variables with which cargo compiles the workspace with clippy, whose warnings are errors. Clippy
+/// compiles as rustc does, so what is linted needn't be checked in addition.
+pub(crate) const LINTING: [(&str, &str); 2] = [
+    ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
+    // Arguments are separated as cargo-clippy does.
+    ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
+];
+
 /// Runs a command on this terminal until it ends; a status other than 0 is a failure.
 pub(crate) fn finish(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|error| format!("{}: {error}", line(command)))?;

@@ -33,8 +33,9 @@ usage: cargo xtask <command>
   ci       every check below but `quick` and `long`, in order, up to the first failure
   quick    formatting, floors, sources and unit tests, for the inner loop
   fmt      formatting is rustfmt's
-  clippy   no warning from clippy in any target
-  test     unit, integration and documentation tests, over MPI as well where it is installed
+  clippy   no warning from clippy in the program as users build it
+  test     no warning from clippy in any target; unit, integration and documentation tests, over
+           MPI as well where it is installed
   twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
   book     the book of `docs/` builds without a warning and its links lead somewhere: target/book
   doc      the documentation builds without a warning

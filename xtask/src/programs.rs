@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::command::{cargo_command, output};
+use crate::command::{LINTING, cargo_command, output};
 use crate::limit::{self, How, Limits};
 use crate::outcome::Outcome;
 use crate::tally::Tally;
@@ -126,10 +126,10 @@ impl Program {
     }
 }
 
-/// Builds and runs all tests, including those over MPI if it is installed.
+/// Builds, lints and runs all tests, including those over MPI if it is installed.
 pub(crate) fn test(root: &Path) -> Outcome {
     mpi::skip_if_missing(root)?;
-    let mut programs = build(root, &[])?;
+    let mut programs = build(root, &[], &LINTING)?;
     programs.retain(|program| program.is_among(&mpi::LONG).is_none());
     all([run_suite(root, programs, Length::Short), documentation(root)])
 }
@@ -138,7 +138,8 @@ pub(crate) fn test(root: &Path) -> Outcome {
 /// ones over MPI. Each module is a process, because some measure their process's memory.
 pub(crate) fn long(root: &Path) -> Outcome {
     mpi::skip_if_missing(root)?;
-    let programs = build(root, &["--profile", "long"])?;
+    // Clippy leaves out a part of the optimization.
+    let programs = build(root, &["--profile", "long"], &[])?;
     let launched = [&mpi::QUICK[..], &mpi::LONG].concat();
     if mpi::missing().is_none() {
         check_built(&programs, &launched)?;
@@ -179,7 +180,7 @@ pub(crate) fn mpi(root: &Path) -> Outcome {
     if let Some(lacks) = mpi::missing() {
         return skipped::skip_required(root, "mpi", &lacks);
     }
-    let mut found = build(root, &["--test", "mpi"])?;
+    let mut found = build(root, &["--test", "mpi"], &LINTING)?;
     found.retain(|program| program.is_among(&mpi::QUICK).is_some());
     check_built(&found, &mpi::QUICK)?;
     run_all(root, &found, 1, Length::Short)
@@ -189,7 +190,7 @@ pub(crate) fn mpi(root: &Path) -> Outcome {
 fn documentation(root: &Path) -> Outcome {
     let mut command = cargo_command();
     command.current_dir(root).args(["test", "--workspace", "--doc", "--quiet"]);
-    command.args(mpi::features()).env(skipped::VARIABLE, skipped::file(root));
+    command.args(mpi::features()).envs(LINTING).env(skipped::VARIABLE, skipped::file(root));
     let limits = Length::Short.limits();
     let limits = Limits { test: limits.program, ..limits };
     let ended = limit::run(&mut command, limits).map_err(|error| error.to_string())?;
@@ -208,7 +209,7 @@ fn documentation(root: &Path) -> Outcome {
 
 /// Builds and runs the unit tests of all crates: those in their sources.
 pub(crate) fn units(root: &Path) -> Outcome {
-    let programs = build(root, &["--lib", "--bins"])?;
+    let programs = build(root, &["--lib", "--bins"], &LINTING)?;
     run_all(root, &programs, at_once(), Length::Short)
 }
 
@@ -219,12 +220,17 @@ fn at_once() -> usize {
     cores + cores / 2
 }
 
-/// Builds the tests of the workspace that these `options` of cargo choose.
-pub(crate) fn build(root: &Path, options: &[&str]) -> Result<Vec<Program>, String> {
+/// Builds the tests of the workspace that these `options` of cargo choose, with additional
+/// variables.
+pub(crate) fn build(
+    root: &Path,
+    options: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<Vec<Program>, String> {
     let mut command = cargo_command();
     let format = "--message-format=json-render-diagnostics";
     command.current_dir(root).args(["test", "--workspace", "--no-run", format]);
-    command.args(mpi::features()).args(options);
+    command.args(mpi::features()).args(options).envs(environment.iter().copied());
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo test --no-run: {error}"))?;
     if !output.status.success() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::command::{cargo, finish, output};
+use crate::command::{LINTING, cargo, finish, output};
 use crate::outcome::Outcome;
 use crate::tally::Tally;
 use crate::{hung, mpi, skipped};
@@ -52,10 +52,8 @@ pub(crate) fn fmt(root: &Path) -> Outcome {
     cargo(root, &["fmt", "--all", "--check"], &[])
 }
 
+/// Lints the product, whose build lacks features that tests turn on.
 pub(crate) fn clippy(root: &Path) -> Outcome {
-    let lint = ["clippy", "--workspace", "--all-targets"];
-    cargo(root, &[&lint, mpi::features(), &["--", "-D", "warnings"]].concat(), &[])?;
-    // In the workspace, tests turn on features that the product doesn't have.
     cargo(root, &["clippy", "--package", "stepwell", "--", "-D", "warnings"], &[])
 }
 
@@ -66,16 +64,21 @@ pub(crate) fn doc(root: &Path) -> Outcome {
 /// The quick part of the twin, with the program that `test` built.
 pub(crate) fn twin(root: &Path) -> Outcome {
     let build = ["test", "--workspace", "--no-run", "--quiet"];
-    beside_twin(root, &[&build, mpi::features()].concat(), "debug", &["--quick"])
+    beside_twin(root, (&[&build, mpi::features()].concat(), &LINTING), "debug", &["--quick"])
 }
 
 /// All of the twin, with the release build.
 pub(crate) fn twin_long(root: &Path) -> Outcome {
-    beside_twin(root, &["build", "--release", "--package", "stepwell"], "release", &[])
+    beside_twin(root, (&["build", "--release", "--package", "stepwell"], &[]), "release", &[])
 }
 
 /// Runs the trainer and its twin in NumPy, if a Python with NumPy is available.
-fn beside_twin(root: &Path, build: &[&str], profile: &str, options: &[&str]) -> Outcome {
+fn beside_twin(
+    root: &Path,
+    (build, environment): (&[&str], &[(&str, &str)]),
+    profile: &str,
+    options: &[&str],
+) -> Outcome {
     let python = std::env::var_os("STEPWELL_PYTHON").unwrap_or_else(|| "python3".into());
     if let Err(why) = output(Command::new(&python).args(["-c", "import numpy, xxhash"])) {
         let why = why.lines().last().unwrap_or_default();
@@ -83,7 +86,7 @@ fn beside_twin(root: &Path, build: &[&str], profile: &str, options: &[&str]) -> 
             format!("{why} (STEPWELL_PYTHON names a Python with both; see bench/README.md)");
         return skipped::skip_required(root, "twin", &lacks);
     }
-    cargo(root, build, &[])?;
+    cargo(root, build, environment)?;
     let mut twin = Command::new(&python);
     twin.current_dir(root).arg("bench/twin.py").arg("--stepwell").arg(binary(root, profile));
     finish(twin.args(options))
