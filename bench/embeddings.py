@@ -134,13 +134,13 @@ def our_side(options, mlp, name, data):
     every = np.concatenate([ids.numpy() for ids, _ in data])
     distinct = sum(len(np.unique(every[:, field])) for field in range(options.fields))
     # Bytes of a row with what the engine keeps about it.
-    with stepwell.Embeddings(tables, features, memory=64 << 20) as trial:
+    with stepwell.Embeddings(tables, features, dram=64 << 20) as trial:
         kind(trial, lr=0.02)
         row = (64 << 20) / trial.stats()["rows_fit"]
     # Somewhat more than all, so that nothing is evicted.
     [share] = options.shares
     slots = 1.1 * distinct if share >= 1 else share * distinct
-    emb = stepwell.Embeddings(tables, features, memory=int(slots * row), joined=True,
+    emb = stepwell.Embeddings(tables, features, memory="16GiB", dram=int(slots * row), joined=True,
                               path=options.path, threads=options.threads,
                               horizon=options.horizon)
     rows = kind(emb, lr=0.02)

@@ -22,12 +22,12 @@ const DIM: usize = 4;
 const EXAMPLES: usize = 256;
 
 /// Mean squared error of the last tenth of `steps` mini-batches of ratings by `users` of `items`,
-/// and a digest of all rows, with `memory` for the rows of both tables. If `saves` names a
+/// and a digest of all rows, with `dram` for the rows of both tables. If `saves` names a
 /// directory, the session is saved there half-way and resumed.
 fn factors(
     (users, items): (u64, u64),
     steps: usize,
-    memory: ByteCount,
+    dram: ByteCount,
     saves: Option<&Path>,
 ) -> Result<(f64, String)> {
     let optimizer = RowOptimizer::new(Rule::adagrad(0.3)).unwrap_or_else(|_| unreachable!());
@@ -40,7 +40,7 @@ fn factors(
     let columns =
         || Columns { of_fields: vec![vec![Field::sum(0)], vec![Field::sum(DIM)]], count: 2 * DIM };
     let shape = Shape { blocks: 8, ..Shape::default() };
-    let tiers = Tiers { memory, ..Tiers::default() };
+    let tiers = Tiers { dram: Some(dram), ..Tiers::default() };
     let mut session = Session::open(
         vec![table(0, "users"), table(1, "items")],
         columns(),

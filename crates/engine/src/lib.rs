@@ -86,7 +86,8 @@ pub use rows::{
     Workspaces,
 };
 pub use session::{
-    BagsRef, Prepared, Preparer, SavedSession, Session, SessionFigures, Tiers, Turn, Waiting,
+    BagsRef, ExpectedBatch, Prepared, Preparer, SavedSession, Session, SessionFigures, Tiers, Turn,
+    Waiting,
 };
 pub use stages::{
     BATCHES_QUEUED, Counters, Ends, Finished, Item, LiftStage, LowerStage, Pause, PlanStage,

@@ -51,8 +51,9 @@ impl TierPlan {
         }
         let unit = self.unit_rows(load);
         let units = (UNITS_PULLED as u64).min(load.lookahead + 1);
-        let pulling =
-            self.groups.iter().map(|group| Puller::bytes_max(group.spec.row_bytes(), unit * units));
+        let pulling = self.groups.iter().map(|group| {
+            Puller::bytes_max(group.spec.row_bytes(), self.options.transfer.0, unit * units)
+        });
         let why = format!("read buffers, lists of {units} units");
         budget.add("rows coming up", pulling.sum(), why);
         let harvest = self.groups.iter().map(|group| {

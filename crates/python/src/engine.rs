@@ -14,15 +14,15 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::ByteCount;
 use stepwell_engine::{
-    Bags, BagsRef, Next, Pooled, Prepared, Preparer, Purpose, SavedSession, Session, Shape, Tiers,
-    Turn, Waiting,
+    Bags, BagsRef, ExpectedBatch, Next, Pooled, Prepared, Preparer, Purpose, SavedSession, Session,
+    Tiers, Turn, Waiting,
 };
 
 use crate::arrays::{Array, ArrayMut};
 use crate::errors::{failed, wrong};
 use crate::ids::{IdArrays, Ids, Values};
 use crate::pushing::{Gradients, Pushing, current, lock, with_session};
-use crate::specs::{Feature, FeatureArgs, TableArgs, features};
+use crate::specs::{Feature, FeatureArgs, TableArgs, features, shape};
 
 /// Longest wait before signals, such as Ctrl-C, are looked for.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -33,7 +33,10 @@ const GRAIN: usize = 128;
 #[derive(Debug, FromPyObject)]
 pub(crate) struct TierArgs {
     memory: u64,
-    index: u64,
+    dram: Option<u64>,
+    index: Option<u64>,
+    harvest: Option<u64>,
+    page_cache: u64,
     path: Option<PathBuf>,
     lookahead: usize,
     horizon: usize,
@@ -41,10 +44,15 @@ pub(crate) struct TierArgs {
 }
 
 impl TierArgs {
-    fn tiers(&self) -> Tiers {
+    /// The tiers of tables whose mini-batches have `examples` examples and, by table, `ids` ids.
+    fn tiers(&self, (examples, ids): (u64, Vec<u64>)) -> Tiers {
         Tiers {
             memory: ByteCount(self.memory),
-            index: ByteCount(self.index),
+            dram: self.dram.map(ByteCount),
+            index: self.index.map(ByteCount),
+            harvest: self.harvest.map(ByteCount),
+            page_cache: ByteCount(self.page_cache),
+            expected: ExpectedBatch { examples, ids },
             directory: self.path.clone(),
             lookahead: self.lookahead,
             horizon: self.horizon,
@@ -71,6 +79,12 @@ impl Saved {
     fn extra<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let saved = lock(&self.0);
         PyBytes::new(py, saved.as_ref().map_or(&[], |saved| &saved.extra))
+    }
+
+    /// Steps trained; 0 once the checkpoint was opened.
+    #[getter]
+    fn steps(&self) -> u64 {
+        lock(&self.0).as_ref().map_or(0, SavedSession::step)
     }
 }
 
@@ -208,14 +222,16 @@ impl Engine {
 
 #[pymethods]
 impl Engine {
-    /// Opens tables, or resumes them from the checkpoint `saved`.
+    /// Opens tables, or resumes them from the checkpoint `saved`. `expected` is the number of
+    /// examples of a mini-batch, and of their ids by table; 0 and an empty list if unknown.
     #[new]
-    #[pyo3(signature = (tables, features_of, tiers, saved = None))]
+    #[pyo3(signature = (tables, features_of, tiers, expected, saved = None))]
     fn new(
         py: Python<'_>,
         tables: Vec<TableArgs>,
         features_of: Vec<FeatureArgs>,
         tiers: TierArgs,
+        expected: (u64, Vec<u64>),
         saved: Option<&Saved>,
     ) -> PyResult<Self> {
         let specs = tables.iter().enumerate().map(|(number, table)| table.spec(number));
@@ -226,7 +242,7 @@ impl Engine {
         for (number, feature) in features.iter().enumerate() {
             of_tables[feature.table].push(number);
         }
-        let (width, shape, wanted) = (columns.count, Shape::default(), tiers.tiers());
+        let (width, shape, wanted) = (columns.count, shape(&tables), tiers.tiers(expected));
         let saved = saved.and_then(|saved| lock(&saved.0).take());
         let opened = py.detach(|| match saved {
             None => Session::open(specs, columns, shape, &wanted),

@@ -12,7 +12,7 @@ const NAMES: [(&str, &str); 5] = [
     ),
     ("name a directory that `--checkpoint` wrote", "name a directory that `save` wrote"),
     ("tiers.ssd", "path"),
-    ("tiers.dram", "memory"),
+    ("tiers.dram", "dram"),
     ("tiers.index", "index"),
 ];
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use stepwell_base::{Namespace, TableId};
-use stepwell_engine::{Admission, Columns, Field, Life, Pooling, TableSpec};
+use stepwell_engine::{Admission, Columns, Field, Life, Pooling, Shape, TableSpec};
 use stepwell_optim::{RowOptimizer, Rule, Storage};
 
 /// A table: attributes of `stepwell.Table`, with its name and optimizer.
@@ -15,6 +15,7 @@ pub(crate) struct TableArgs {
     dim: usize,
     storage: String,
     admit_after: u8,
+    sketch: u64,
     expire_after: u64,
     history: bool,
     init_range: f32,
@@ -56,6 +57,11 @@ impl TableArgs {
             ..TableSpec::new(number as u32, &self.name, self.dim, optimizer)
         })
     }
+}
+
+/// The arithmetic of tables.
+pub(crate) fn shape(tables: &[TableArgs]) -> Shape {
+    Shape { sketch_bytes: tables.iter().map(|table| table.sketch).collect(), ..Shape::default() }
 }
 
 /// A feature: attributes of `stepwell.Feature`, with its table's number.

@@ -16,7 +16,7 @@ def module(name):
 
 def open_one(**more):
     emb = stepwell.Embeddings(
-        {"a": stepwell.Table(4, init_range=0.5)}, {"a": "a"}, memory="1MiB", arrays="numpy", **more
+        {"a": stepwell.Table(4, init_range=0.5)}, {"a": "a"}, dram="1MiB", arrays="numpy", **more
     )
     stepwell.optim.SGD(emb, lr=0.1)
     return emb

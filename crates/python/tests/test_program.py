@@ -101,7 +101,7 @@ class ProgramTest(unittest.TestCase):
 
     def test_embeddings_are_exported(self):
         tables = {"item": stepwell.Table(4, init_range=0.5, history=True)}
-        with stepwell.Embeddings(tables, {"item": "item"}, memory="64KiB", arrays="numpy") as emb:
+        with stepwell.Embeddings(tables, {"item": "item"}, dram="64KiB", arrays="numpy") as emb:
             stepwell.optim.SGD(emb, lr=0.1)
             emb(np.arange(100), train=True)
             emb.step(np.ones((100, 4)))

@@ -40,8 +40,8 @@ FEATURES = {
 }
 
 
-def embeddings(memory="64MiB", lookahead=2, **more):
-    emb = stepwell.Embeddings(tables(), FEATURES, memory=memory, lookahead=lookahead, arrays="numpy", **more)
+def embeddings(dram="64MiB", lookahead=2, **more):
+    emb = stepwell.Embeddings(tables(), FEATURES, dram=dram, lookahead=lookahead, arrays="numpy", **more)
     stepwell.optim.Adagrad(emb, lr=0.1)
     return emb
 
@@ -100,7 +100,7 @@ class Plain:
 
 class RowsTest(unittest.TestCase):
     def test_rows_are_those_of_a_plain_model(self):
-        with embeddings(memory="256KiB") as emb, embeddings() as untouched:
+        with embeddings(dram="256KiB") as emb, embeddings() as untouched:
             plain = Plain(untouched)
             for ids, x in emb.ahead(batches(8, 200)):
                 for feature, bags in plain.bags(ids):
@@ -131,7 +131,7 @@ class RowsTest(unittest.TestCase):
                 path = emb.save(home, extra=b"model %d" % end)
                 self.assertTrue(os.path.isdir(path))
                 emb.close()
-                emb, extra = stepwell.load(home, memory="128KiB", lookahead=1, arrays="numpy")
+                emb, extra = stepwell.load(home, dram="128KiB", lookahead=1, arrays="numpy")
                 stepwell.optim.Adagrad(emb, lr=0.1)
                 self.assertEqual((extra, emb.steps), (b"model %d" % end, end))
                 done = end
@@ -193,10 +193,10 @@ class RowsTest(unittest.TestCase):
                 train(emb, batches(5))
                 emb.save(home)
                 digest, rows = emb.digest(), emb.get("item", np.arange(50))
-            with stepwell.load(home, memory="1MiB")[0] as emb:
+            with stepwell.load(home, dram="1MiB")[0] as emb:
                 np.testing.assert_array_equal(emb.get("item", np.arange(50)), rows)
                 self.assertEqual(emb.digest(), digest)
-            with stepwell.load(home, memory="1MiB")[0] as emb:
+            with stepwell.load(home, dram="1MiB")[0] as emb:
                 stepwell.optim.SGD(emb, lr=0.1)
                 with self.assertRaisesRegex(ValueError, "with sgd .* with adagrad"):
                     emb.get("item", [1])
@@ -237,7 +237,7 @@ class RowsTest(unittest.TestCase):
             self.assertEqual(emb.steps, 10)
 
     def test_threads_that_read_get_their_own_rows(self):
-        with stepwell.Embeddings(tables(), FEATURES, arrays="numpy", memory="1MiB") as emb:
+        with stepwell.Embeddings(tables(), FEATURES, arrays="numpy", dram="1MiB") as emb:
             data = list(batches(30))
             expected = [emb(ids) for ids in data]
             wrong = []
@@ -297,7 +297,7 @@ class RowsTest(unittest.TestCase):
             item = stepwell.Feature("item", pooling=pooling)
             features = {"hist": item, "item": item}
             table = {"item": stepwell.Table(8, init_range=0.5)}
-            with stepwell.Embeddings(table, features, memory="256KiB", arrays="numpy") as emb:
+            with stepwell.Embeddings(table, features, dram="256KiB", arrays="numpy") as emb:
                 stepwell.optim.SGD(emb, lr=0.05)
                 seen = []
                 for ids in batches(20, 300):
@@ -334,7 +334,7 @@ class RowsTest(unittest.TestCase):
                 "hist": stepwell.Feature("item", pooling="mean"),
             }
             table = {"item": stepwell.Table(8, init_range=0.5)}
-            with stepwell.Embeddings(table, features, memory=memory, arrays="numpy") as emb:
+            with stepwell.Embeddings(table, features, dram=memory, arrays="numpy") as emb:
                 stepwell.optim.SGD(emb, lr=0.05)
                 seen = []
                 for ids in batches(20, 300):
@@ -461,7 +461,7 @@ class RowsTest(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(ValueError, why):
                 stepwell.Embeddings(tables, features, **more)
-        small = stepwell.Embeddings(table, {"item": "item"}, memory=10)
+        small = stepwell.Embeddings(table, {"item": "item"}, dram=10)
         with self.assertRaisesRegex(ValueError, "cannot hold even one row"):
             small(np.arange(3), train=False)
         for make, why in [
@@ -508,7 +508,7 @@ class RowsTest(unittest.TestCase):
         script = """
 import sys, stepwell, test_rows
 home, steps = sys.argv[1], int(sys.argv[2])
-emb = stepwell.load(home, memory="96KiB", arrays="numpy")[0] if steps else test_rows.embeddings("96KiB")
+emb = stepwell.load(home, dram="96KiB", arrays="numpy")[0] if steps else test_rows.embeddings("96KiB")
 if steps:
     stepwell.optim.Adagrad(emb, lr=0.1)
 assert emb.steps == steps

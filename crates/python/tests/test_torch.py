@@ -45,11 +45,11 @@ def batches(count, seed=1):
         yield {"ids": ids, "label": torch.rand(EXAMPLES, generator=random)}
 
 
-def embeddings(pooling="sum", memory="64KiB", **more):
+def embeddings(pooling="sum", dram="64KiB", **more):
     return stepwell.Embeddings(
         {"user": stepwell.Table(4, init_range=0.5), "item": stepwell.Table(4, init_range=0.5)},
         {"user": "user", "hist": stepwell.Feature("item", pooling=pooling)},
-        memory=memory,
+        dram=dram,
         **more,
     )
 
@@ -129,7 +129,7 @@ class TorchTest(unittest.TestCase):
             if not joined:
                 features["seq"] = stepwell.Feature("user", pooling=None)
             table = {"user": stepwell.Table(4, init_range=0.5)}
-            with stepwell.Embeddings(table, features, memory="64KiB", joined=joined) as emb:
+            with stepwell.Embeddings(table, features, dram="64KiB", joined=joined) as emb:
                 rows = stepwell.optim.SGD(emb, lr=0.5)
                 theirs = nn.Parameter(torch.from_numpy(emb.get("user", np.arange(ROWS))))
                 ours, other = model(), model()
@@ -239,7 +239,7 @@ except KeyboardInterrupt:
             parts = (values, offsets, weights) if weighed else (values, offsets)
             table = {"a": stepwell.Table(dim, init_range=0.5, seed=seed)}
             feature = {"a": stepwell.Feature("a", pooling=mode)}
-            with stepwell.Embeddings(table, feature, memory="64KiB") as emb:
+            with stepwell.Embeddings(table, feature, dram="64KiB") as emb:
                 rows = stepwell.optim.SGD(emb, lr=0.5)
                 theirs = nn.Parameter(torch.from_numpy(emb.get("a", np.arange(-5, 51))))
                 target = torch.rand(len(bags), dim, generator=generator)
@@ -338,7 +338,7 @@ except KeyboardInterrupt:
                     emb.save(home, extra={"model": dense})
                 emb.save(home, extra={"model": dense.state_dict()})
                 digest = emb.digest()
-            emb, extra = stepwell.load(home, memory="1MiB")
+            emb, extra = stepwell.load(home, dram="1MiB")
             with emb:
                 stepwell.optim.Adagrad(emb, lr=0.5)
                 self.assertEqual((emb.digest(), emb.steps), (digest, 5))

@@ -1,17 +1,26 @@
 //! Bounds of a store's memory, by name.
 
+use stepwell_base::Key;
 use stepwell_base::budget::Budget;
 
+use crate::numbers::PageNumber;
 use crate::options::{StoreOptions, WRITES_MAX};
 use crate::row_versions::Deletion;
 use crate::segment_sizes::Sizes;
-use crate::store::{self, DELETIONS_HELD, SCAN_BYTES, Sweep};
+use crate::store::{self, Sweep};
 use crate::{index, segment};
 
 /// Number of rows sorted by index shard at a time while a store opens: some hundreds a shard.
 const ROWS_TOGETHER: u64 = 400_000;
+/// Least and greatest values of [`StoreOptions::stale_noted`].
+const STALE_NOTED: [u64; 2] = [1 << 10, 1 << 18];
+/// Least and greatest values of [`StoreOptions::deletions_held`].
+const DELETIONS_HELD: [u64; 2] = [1 << 14, 1 << 20];
 
 impl StoreOptions {
+    /// Name of the bound of what exists only while the store opens.
+    pub const OPENING: &'static str = "store opening";
+
     /// Adds the bounds of everything that a store with these settings holds in memory while
     /// `readers` threads read; `name` says what the store is for.
     pub fn add_bounds(&self, readers: u64, name: &str, budget: &mut Budget) {
@@ -43,7 +52,7 @@ impl StoreOptions {
     }
 
     /// Bytes that opening takes in addition to the index. Each thread adds a footer, a map of its
-    /// deletions, a list of rows, a read of 1 MiB, and headers of the index's shards.
+    /// deletions, a list of rows, a read, and headers of the index's shards.
     pub(crate) fn opening_bytes(&self) -> u64 {
         let threads = self.open_threads_most();
         // A map's entries are half as large again as deletions, and it is half full.
@@ -51,10 +60,30 @@ impl StoreOptions {
         let size = sizes.most(self.index_bytes_max);
         let map = 3 * u64::from(size.deletions()) * size_of::<Deletion>() as u64;
         let rows = store::listed_bytes(self.rows_together().max(u64::from(size.rows)));
-        let each = self.list_bytes() + map + rows + segment::READ_BYTES + index::BYTES_MIN;
-        DELETIONS_HELD as u64 * size_of::<Deletion>() as u64
+        let each = self.list_bytes() + map + rows + self.footer_bytes() + index::BYTES_MIN;
+        self.deletions_held() as u64 * size_of::<Deletion>() as u64
             + threads as u64 * each
             + store::held_most(threads) as u64 * rows
+    }
+
+    /// The most bytes of a footer that are read at once.
+    fn footer_bytes(&self) -> u64 {
+        segment::READ_BYTES.min(self.list_bytes())
+    }
+
+    /// Number of rows that went stale while a scan begins, above which writers wait for it.
+    pub(crate) fn stale_noted(&self) -> usize {
+        self.rows_within(8, STALE_NOTED)
+    }
+
+    /// The most deletions that are kept from the first reading of footers.
+    pub(crate) fn deletions_held(&self) -> usize {
+        self.rows_within(1, DELETIONS_HELD)
+    }
+
+    /// One in `part` of the rows that the index holds, within bounds.
+    fn rows_within(&self, part: u64, [least, most]: [u64; 2]) -> usize {
+        (Sizes::index_rows(self.index_bytes_max) / part).clamp(least, most) as usize
     }
 
     fn add_index(&self, name: &str, budget: &mut Budget) {
@@ -79,10 +108,11 @@ impl StoreOptions {
 
     fn add_reading(&self, readers: u64, name: &str, budget: &mut Budget) {
         let why = |of: &str| format!("{name}: {of}");
-        let reads = readers * self.reader_bytes() as u64 + segment::READ_BYTES;
-        budget.add("store opening", self.opening_bytes(), why("footers, deletions"));
+        let reads = readers * self.reader_bytes() as u64 + self.footer_bytes();
+        budget.add(Self::OPENING, self.opening_bytes(), why("footers, deletions"));
         // A bit for each of at most twice the rows that the index has room for, at 8 bytes each.
-        let scan = self.index_bytes_max / 32 + SCAN_BYTES + 2 * self.reader_bytes() as u64;
+        let stale = (self.stale_noted() * size_of::<(PageNumber, Key)>()) as u64;
+        let scan = self.index_bytes_max / 32 + stale + 2 * self.reader_bytes() as u64;
         budget.add("store scan", scan, why("bits of rows, reads of a scan"));
         budget.add("store read queues", reads, why("readers, footers"));
     }

@@ -18,7 +18,8 @@
 //! store.
 //!
 //! - **Cost.** One copy per evicted row, one per filled row.
-//! - **Bounds.** At most [`PIECES`] look-ups of [`PIECE_BYTES`] of rows are in flight.
+//! - **Bounds.** At most [`PIECES`] look-ups are in flight, each of as many bytes of rows as the
+//!   store writes at once.
 
 mod harvester;
 
@@ -39,8 +40,6 @@ use crate::group::{Group, TrafficCount};
 use crate::staging::StagedRows;
 use crate::unit::Fill;
 
-/// Maximum bytes of rows of one look-up in the store.
-const PIECE_BYTES: usize = 1 << 20;
 /// Maximum number of look-ups in flight.
 const PIECES: usize = 4;
 
@@ -78,15 +77,17 @@ impl Pull {
 impl Puller {
     /// A puller for `group`.
     pub fn new(group: Arc<Group>) -> Self {
-        let piece_rows = (PIECE_BYTES / group.spec().row_bytes()).max(1);
+        let piece_rows =
+            (group.store.options().buffer_bytes as usize / group.spec().row_bytes()).max(1);
         let harvester = Harvester::new(&group);
         let (slots, idle) = (Vec::new(), Vec::new());
         Self { group, staged: 0, piece_rows, slots, reader: None, idle, harvester }
     }
 
-    /// Bytes of the read buffers, plus lists for units that fill `rows` rows together.
-    pub fn bytes_max(row_bytes: usize, rows: u64) -> u64 {
-        let piece = PIECE_BYTES.max(row_bytes) as u64;
+    /// Bytes of the read buffers, which hold `transfer` bytes or a row of `row_bytes`, plus lists
+    /// for units that fill `rows` rows together.
+    pub fn bytes_max(row_bytes: usize, transfer: u64, rows: u64) -> u64 {
+        let piece = transfer.max(row_bytes as u64);
         // The rows of a piece, and about as much again for its pages while rows are copied out.
         piece * 2 * PIECES as u64 + rows * (size_of::<SlotIndex>() + size_of::<u32>()) as u64
     }

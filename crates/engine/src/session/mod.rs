@@ -14,11 +14,12 @@
 //!   doesn't affect the bits of the rows.
 //! - **Failure.** Invalid input is refused and changes nothing. The first error of a stage ends the
 //!   session; every later call returns [`Error::Ended`].
-//! - **Bounds.** [`Tiers::memory`] bytes of rows, divided among tables by the bytes that an example
-//!   with one id per field touches; [`Tiers::horizon`] + 1 mini-batches.
+//! - **Bounds.** [`Tiers::memory`] bytes, of which tables get as much for rows as an expected
+//!   mini-batch touches; [`Tiers::horizon`] + 1 mini-batches.
 
 mod by_key;
 mod checkpoints;
+mod memory;
 mod preparer;
 mod turn;
 
@@ -34,6 +35,8 @@ use stepwell_mem::PolicyKind;
 use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
 pub use self::checkpoints::{SavedSession, Waiting};
+pub use self::memory::ExpectedBatch;
+use self::memory::{Division, Wanted};
 pub use self::preparer::{BagsRef, Prepared, Preparer};
 use self::preparer::{Capacity, Fed, TableFields};
 pub use self::turn::Turn;
@@ -49,7 +52,6 @@ use crate::row_directory::Scratch;
 use crate::rows::{EmbeddingBags, Shape};
 use crate::stages::{Planned, PrefetchDepth, Ready, Retired, Unit};
 use crate::table_spec::TableSpec;
-use crate::tiers::{TableLoad, TierOptions, TierPlan};
 use crate::{Error, Result};
 
 /// Maximum number of mini-batches fed ahead.
@@ -58,18 +60,27 @@ const HORIZON_MAX: usize = 10_001;
 /// Memory and disk of a session.
 #[derive(Clone, Debug)]
 pub struct Tiers {
-    /// Bytes of all tables' rows in memory, metadata included.
+    /// Bytes of everything that the session allocates. Sizes that aren't set share it.
     pub memory: ByteCount,
-    /// Bytes of the index of all tables' rows on disk.
-    pub index: ByteCount,
+    /// Bytes of all tables' rows in memory, metadata included.
+    pub dram: Option<ByteCount>,
+    /// Bytes of the index of all tables' rows on disk, about 11 per row.
+    pub index: Option<ByteCount>,
+    /// Bytes of rows kept from pages that were read for other rows.
+    pub harvest: Option<ByteCount>,
+    /// Bytes of files that may go through the system's page cache, which `memory` doesn't count.
+    pub page_cache: ByteCount,
     /// Directory of the stores, which must not contain rows; `None` for a temporary one.
     pub directory: Option<PathBuf>,
     /// Mini-batches whose rows are loaded ahead of the one that trains.
     pub lookahead: usize,
     /// Mini-batches whose keys are known ahead of the one that trains, at least `lookahead` + 1.
     /// The more are known, the better the choice of rows to evict and of rows to read together. A
-    /// mini-batch takes about 30 bytes per key.
+    /// mini-batch takes about 30 bytes per key; together they take at most a quarter of the memory,
+    /// for which the horizon is shortened.
     pub horizon: usize,
+    /// Size of the mini-batches by which the memory is divided.
+    pub expected: ExpectedBatch,
     /// Policy that selects the rows to evict among those without a known next use.
     pub policy: PolicyKind,
 }
@@ -78,10 +89,14 @@ impl Default for Tiers {
     fn default() -> Self {
         Self {
             memory: ByteCount(1 << 30),
-            index: ByteCount(1 << 30),
+            dram: None,
+            index: None,
+            harvest: None,
+            page_cache: ByteCount(0),
             directory: None,
             lookahead: 2,
             horizon: 16,
+            expected: ExpectedBatch::default(),
             policy: PolicyKind::default(),
         }
     }
@@ -164,7 +179,15 @@ impl Session {
         check_model(&tables, &columns, &shape, tiers).map_err(Error::Refused)?;
         let scratch = Scratch::open(tiers.directory.as_deref(), Placement::Fresh)?;
         let members = GroupTables::of(&mut tables, |_| false).map_err(Error::Refused)?;
-        let plan = plan(&tables, &members, &columns, tiers)?;
+        let wanted = Wanted {
+            tables: &tables,
+            groups: &members,
+            columns: &columns,
+            shape: &shape,
+            tiers,
+            before: &rows_before(from, members.len()),
+        };
+        let Division { plan, horizon } = wanted.divide()?;
         from.map_or(Ok(()), |from| plan.check_groups(&tables, from))?;
         let executor = Executor::new(ExecutorOptions::default());
         let mut groups = Vec::new();
@@ -181,7 +204,7 @@ impl Session {
             )?);
         }
         let planners = plan.planners(Rules::default());
-        let prefetch = PrefetchDepth { lookahead: tiers.lookahead, horizon: tiers.known() };
+        let prefetch = PrefetchDepth { lookahead: tiers.lookahead, horizon };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let hierarchy = Hierarchy::new(groups, planners, prefetch, clock, Hands::Threads)?;
         let of_tables = tables.iter().zip(&columns.of_fields).map(|(table, fields)| TableFields {
@@ -192,7 +215,7 @@ impl Session {
         let preparer = Preparer {
             tables: of_tables.collect(),
             capacities: hierarchy.groups().iter().map(|group| Capacity::of(group)).collect(),
-            memory: tiers.memory,
+            dram: plan.options().dram,
             spares: Arc::clone(hierarchy.spares()),
             groupers: tables.iter().map(|_| Grouper::default()).collect(),
         };
@@ -402,24 +425,11 @@ fn check_model(
     Ok(())
 }
 
-/// Plans the tiers of `tables`, assuming one id per field.
-fn plan(
-    tables: &[TableSpec],
-    groups: &[GroupTables],
-    columns: &Columns,
-    tiers: &Tiers,
-) -> Result<TierPlan> {
-    let load = |fields: &Vec<Field>| {
-        let ids = fields.len() as u64;
-        TableLoad { expected: ids, ids_max: ids, ..TableLoad::default() }
+/// Rows of each of `groups` table groups in the checkpoint that a session begins with, if any.
+fn rows_before(from: Option<&Checkpoint>, groups: usize) -> Vec<u64> {
+    let rows = |group| {
+        let stores = from.and_then(|from| from.manifests_of_group(group)).unwrap_or_default();
+        stores.iter().map(|store| store.rows).sum()
     };
-    let loads: Vec<TableLoad> = columns.of_fields.iter().map(load).collect();
-    let options = TierOptions {
-        dram: tiers.memory,
-        index: tiers.index,
-        policy: tiers.policy,
-        horizon: tiers.known() + 3,
-        ..TierOptions::default()
-    };
-    TierPlan::new(tables, groups, &loads, options)
+    (0..groups).map(rows).collect()
 }

@@ -90,7 +90,7 @@ impl Capacity {
 pub struct Preparer {
     pub(super) tables: Arc<[TableFields]>,
     pub(super) capacities: Arc<[Capacity]>,
-    pub(super) memory: ByteCount,
+    pub(super) dram: ByteCount,
     pub(super) spares: Arc<Spares<Fed>>,
     /// One for each table.
     pub(super) groupers: Vec<Grouper>,
@@ -101,7 +101,7 @@ impl Clone for Preparer {
         Self {
             tables: Arc::clone(&self.tables),
             capacities: Arc::clone(&self.capacities),
-            memory: self.memory,
+            dram: self.dram,
             spares: Arc::clone(&self.spares),
             groupers: self.tables.iter().map(|_| Grouper::default()).collect(),
         }
@@ -214,11 +214,11 @@ impl Preparer {
         let exceeds = |of: &&Capacity| of.rows_of(mini) > of.slots;
         let fuller = |of: &&Capacity| of.rows_of(mini) * 1_000_000 / of.slots.max(1);
         let of = self.capacities.iter().filter(exceeds).max_by_key(fuller)?;
-        let (rows, slots, memory) = (of.rows_of(mini), of.slots, self.memory.0);
-        let needed = u128::from(memory) * rows as u128 / slots.max(1) as u128 + 1;
+        let (rows, slots, dram) = (of.rows_of(mini), of.slots, self.dram.0);
+        let needed = u128::from(dram) * rows as u128 / slots.max(1) as u128 + 1;
         Some(format!(
-            "a mini-batch of {} examples needs {rows} distinct rows of table '{}', but memory, \
-             {memory} bytes, holds {slots}: give about {needed} bytes, or feed fewer examples at \
+            "a mini-batch of {} examples needs {rows} distinct rows of table '{}', but tiers.dram, \
+             {dram} bytes, holds {slots}: give it about {needed} bytes, or memory accordingly, or feed fewer examples at \
              once",
             mini.cargo.examples, of.names,
         ))

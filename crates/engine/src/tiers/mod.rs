@@ -22,6 +22,8 @@ use crate::{Error, Result};
 
 /// Number of staging buffers of each table group.
 const STAGING_BUFFERS: usize = 4;
+/// Transfers in flight of one reader.
+const READS_AT_ONCE: usize = 4;
 /// An index this small isn't reduced further for few rows.
 const INDEX_ANY: u64 = 16 << 20;
 
@@ -46,6 +48,8 @@ pub struct TierOptions {
     pub policy: PolicyKind,
     /// Approximate bytes of a staging buffer.
     pub staging_buffer_bytes: usize,
+    /// The most bytes of a write to disk, and of the rows of a read.
+    pub transfer: ByteCount,
     /// Number of mini-batches whose keys are known at once.
     pub horizon: usize,
 }
@@ -63,6 +67,7 @@ impl Default for TierOptions {
             space: store.space_max,
             policy: PolicyKind::default(),
             staging_buffer_bytes: 1 << 20,
+            transfer: ByteCount(store.buffer_bytes),
             horizon: 0,
         }
     }
@@ -252,6 +257,8 @@ impl TierPlan {
             },
             store: StoreOptions {
                 segment_bytes: options.segment.0,
+                buffer_bytes: options.transfer.0,
+                read_bytes: READS_AT_ONCE * options.transfer.0 as usize,
                 index_bytes_max: index,
                 cached_bytes: page_cache,
                 space_max: options.space,

@@ -28,7 +28,12 @@ from ._turn import Fed, Stream, Turn
 
 
 class Embeddings:
-    """Embeddings of `features` in `tables`, of which `memory` holds a part.
+    """Embeddings of `features` in `tables`, of which memory holds a part.
+
+    `memory` bounds what the embeddings allocate: rows in memory, the index of those on disk, buffers
+    and waiting mini-batches. The first mini-batch decides how it is divided, unless `dram` (rows in
+    memory), `index` (about 11 bytes per row on disk) or `harvest` (rows read along with others) set
+    a part. `page_cache` bytes of the files may use the system's page cache, outside of `memory`.
 
     `path` is a directory for the rows on disk, which must not have rows; by default, it is
     temporary. The rows of `lookahead` mini-batches are loaded ahead, and the ids of `horizon` are
@@ -46,7 +51,10 @@ class Embeddings:
         features: dict[str, str | Feature],
         *,
         memory: str | int = "1GiB",
-        index: str | int = "1GiB",
+        dram: str | int | None = None,
+        index: str | int | None = None,
+        harvest: str | int | None = None,
+        page_cache: str | int = 0,
         path: str | os.PathLike[str] | None = None,
         lookahead: int = 2,
         horizon: int = 16,
@@ -75,7 +83,10 @@ class Embeddings:
         self._joined = joined
         self._tiers = TierArgs(
             memory=byte_count("memory", memory),
-            index=byte_count("index", index),
+            dram=None if dram is None else byte_count("dram", dram),
+            index=None if index is None else byte_count("index", index),
+            harvest=None if harvest is None else byte_count("harvest", harvest),
+            page_cache=byte_count("page_cache", page_cache),
             path=None if path is None else os.fspath(path),
             lookahead=lookahead,
             horizon=horizon,
@@ -116,13 +127,14 @@ class Embeddings:
         if self._engine is None:
             self._rule = (name, settings)
 
-    def _session(self) -> Any:
+    def _session(self, examples: int = 0, ids: list[int] = []) -> Any:
+        """The engine, made for mini-batches of `examples` examples and, by table, `ids` ids."""
         with self._lock:
             if self._engine is None:
-                self._engine = self._made()
+                self._engine = self._made((examples, ids))
             return self._engine
 
-    def _made(self) -> Any:
+    def _made(self, expected: tuple[int, list[int]]) -> Any:
         name, settings = self._rule
         tables = [
             TableArgs(name=of, optimizer=name, settings=settings, **dataclasses.asdict(table))
@@ -137,12 +149,14 @@ class Embeddings:
             )
             for of, feature in self.features.items()
         ]
-        return _stepwell.Engine(tables, features, self._tiers, self._saved)
+        return _stepwell.Engine(tables, features, self._tiers, expected, self._saved)
 
     @property
     def steps(self) -> int:
         """Number of steps trained."""
-        return int(self._session().steps)
+        if self._engine is None:
+            return 0 if self._saved is None else int(self._saved.steps)
+        return int(self._engine.steps)
 
     def close(self) -> None:
         """Ends the session and frees its memory and temporary files."""
@@ -166,6 +180,8 @@ class Embeddings:
             if of.weights is not None and self.features[name].pooling is None:
                 raise ValueError(f"feature '{name}' is not pooled, so its rows have no weights")
         examples = next(iter(found.values())).examples()
+        if self._engine is None:
+            self._session(examples, self._counted(found))
         self._session().feed(list(found.values()), examples, train)
         counts = {
             name: of.counts()
@@ -173,6 +189,13 @@ class Embeddings:
             if self.features[name].table in self._unpooled
         }
         return Fed(counts, examples, train)
+
+    def _counted(self, found: dict[str, _ids.Ids]) -> list[int]:
+        """Number of ids of each table."""
+        counts = [0] * len(self.tables)
+        for name, of in found.items():
+            counts[self._numbers[self.features[name].table]] += int(of.counts().sum())
+        return counts
 
     def _next(self, fed: Fed) -> Any:
         """The embeddings of the next mini-batch, which is `fed`."""
@@ -190,13 +213,12 @@ class Embeddings:
         if self._stream is stream:
             return
         self._turn = None
-        engine = self._session()
         if self._stream is not None:
-            self._stream.aside = engine.drain()
+            self._stream.aside = self._session().drain()
         self._stream = stream
         if stream is not None and stream.aside is not None:
             aside, stream.aside = stream.aside, None
-            engine.feed_again(aside)
+            self._session().feed_again(aside)
 
     def _trains(self, train: bool | None) -> bool:
         if train is not None:
@@ -208,7 +230,12 @@ class Embeddings:
     def _discard(self) -> None:
         """Takes out the mini-batches that were fed, unless the session has ended with an error."""
         with contextlib.suppress(_stepwell.Error, RuntimeError):
-            self._session().drain()
+            if self._engine is not None:
+                self._engine.drain()
+
+    def _has_room(self) -> bool:
+        # The first mini-batch makes the engine.
+        return self._engine is None or self._engine.has_room()
 
     def ahead(
         self,
@@ -231,12 +258,11 @@ class Embeddings:
         train = self._trains(train)
         source, stream, more = iter(batches), Stream(), True
         failure: Exception | None = None
-        engine = self._session()
         try:
             while True:
                 with self._lock:
                     self._switch(stream)
-                    while more and engine.has_room():
+                    while more and self._has_room():
                         try:
                             batch = next(source)
                             of_batch = ids(batch)
@@ -252,7 +278,8 @@ class Embeddings:
                         raise failure
                     if not stream.fed:
                         # The last step may have failed.
-                        engine.wait()
+                        if self._engine is not None:
+                            self._engine.wait()
                         return
                     batch, fed = stream.fed.popleft()
                     x = self._next(fed)
@@ -436,7 +463,8 @@ def _opened(
     saved = _stepwell.Saved(os.fspath(path))
     config, data = _saved.parts(os.fspath(path), saved.extra)
     emb = Embeddings(
-        {name: Table(**table) for name, table in config["tables"].items()},
+        # The first checkpoints name no sketch: they had the smallest.
+        {name: Table(**{"sketch": 0, **table}) for name, table in config["tables"].items()},
         {name: Feature(**of) for name, of in config["features"].items()},
         **tiers,
     )

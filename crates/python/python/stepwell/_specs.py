@@ -15,8 +15,10 @@ class Table:
     """Rows of `dim` weights. An id gets a row when it is first trained.
 
     `storage` is "f32", "f16" or "bf16". With `admit_after=n`, at most 255, an id gets a row at its
-    n-th occurrence; with `expire_after=n`, a row is removed after n steps without a use. Either of
-    them, or `history=True`, keeps each row's last step, which `Embeddings.export(since=...)` needs.
+    n-th occurrence, which a sketch of `sketch` bytes counts: at 8 bytes per id, one id in forty
+    gets its row early. With `expire_after=n`, a row is removed after n steps without a use. Either
+    of them, or `history=True`, keeps each row's last step, which `Embeddings.export(since=...)`
+    needs.
     Initial weights are uniform in ±`init_range` and depend only on `seed`, the table and the id.
     """
 
@@ -27,8 +29,10 @@ class Table:
     history: bool = False
     init_range: float = 0.01
     seed: int = 0
+    sketch: str | int = "4MiB"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "sketch", byte_count("sketch", self.sketch))
         check("dim", self.dim, 1, 1 << 16)
         check("admit_after", self.admit_after, 0, 255)
         check("expire_after", self.expire_after, 0, 1 << 62)
@@ -80,6 +84,7 @@ class TableArgs:
     history: bool
     init_range: float
     seed: int
+    sketch: int
     optimizer: str
     settings: dict[str, float]
 
@@ -99,7 +104,10 @@ class TierArgs:
     """Memory and disk, as the engine takes them."""
 
     memory: int
-    index: int
+    dram: int | None
+    index: int | None
+    harvest: int | None
+    page_cache: int
     path: str | None
     lookahead: int
     horizon: int
@@ -116,6 +124,8 @@ def check(name: str, value: int, least: int, most: int) -> None:
 
 def byte_count(name: str, value: str | int) -> int:
     """The number of bytes in a number or a text such as "8GiB"."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
+        raise TypeError(f"{name} is {value!r}: give a number of bytes, or a text such as '8GiB'")
     try:
         return _stepwell.byte_count(str(value))
     except ValueError as error:

@@ -6,12 +6,19 @@ class Saved:
     def __new__(cls, path: str) -> Saved: ...
     @property
     def extra(self) -> bytes: ...
+    @property
+    def steps(self) -> int: ...
 
 class SetAside: ...
 
 class Engine:
     def __new__(
-        cls, tables: list[Any], features_of: list[Any], tiers: Any, saved: Saved | None = None
+        cls,
+        tables: list[Any],
+        features_of: list[Any],
+        tiers: Any,
+        expected: tuple[int, list[int]],
+        saved: Saved | None = None,
     ) -> Engine: ...
     @property
     def width(self) -> int: ...

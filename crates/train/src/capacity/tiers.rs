@@ -71,6 +71,7 @@ pub(super) fn tier_options(tiers: &TierConfig, batching: Batching) -> TierOption
         policy: tiers.policy,
         staging_buffer_bytes: STAGING_BUFFER_BYTES,
         horizon: (batching.horizon + 1) * batching.per_batch,
+        ..TierOptions::default()
     }
 }
 

@@ -50,7 +50,7 @@ fn tiers_and_lookahead_do_not_affect_written_rows() {
     for lives in [[None; 3], living] {
         let expected = train_and_write(&Tiers { lookahead: 0, ..Tiers::default() }, lives);
         for (memory, lookahead) in [(64 << 20, 3), (20 << 10, 0), (24 << 10, 4)] {
-            let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+            let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
             assert_eq!(train_and_write(&tiers, lives), expected, "{memory} {lookahead} {lives:?}");
         }
     }
@@ -141,7 +141,7 @@ fn written_rows_are_saved() {
     session.save(other.path(), 2, b"").unwrap();
     let saved = SavedSession::open(other.path()).unwrap();
     let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: 4 };
-    let tiers = Tiers { memory: ByteCount(16 << 10), ..Tiers::default() };
+    let tiers = Tiers { dram: Some(ByteCount(16 << 10)), ..Tiers::default() };
     let mut resumed = Session::resume(saved, columns, Shape::default(), &tiers).unwrap();
     assert_eq!(resumed.read(0, &keys(0..1)).unwrap(), [9.0; 4]);
     assert_eq!(resumed.read(0, &keys(1..1500)).unwrap(), weights(1..1500, 4, 0));

@@ -25,7 +25,7 @@ fn train_lists(memory: u64, pools: bool) -> (String, Vec<Vec<f32>>) {
     let optimizer = RowOptimizer::new(Rule::adam(0.01)).unwrap();
     let table = TableSpec { optimizer, ..table("items", 4) };
     let columns = Columns { of_fields: vec![vec![Field { column: 0, pooling }]], count: 4 };
-    let tiers = Tiers { memory: ByteCount(memory), ..Tiers::default() };
+    let tiers = Tiers { dram: Some(ByteCount(memory)), ..Tiers::default() };
     // With a single block, the session adds gradients in the order of the data.
     let shape = Shape { blocks: 1, ..Shape::default() };
     let mut session = Session::open(vec![table], columns, shape, &tiers).unwrap();
@@ -120,7 +120,7 @@ fn train_three(memory: u64, second: Pooling, pools: bool) -> String {
     let fields = [(0, Pooling::Sum), (4, second), (8, third)];
     let fields = fields.map(|(column, pooling)| Field { column, pooling });
     let columns = Columns { of_fields: vec![fields.to_vec()], count: 12 };
-    let tiers = Tiers { memory: ByteCount(memory), ..Tiers::default() };
+    let tiers = Tiers { dram: Some(ByteCount(memory)), ..Tiers::default() };
     let shape = Shape::default();
     let mut session = Session::open(vec![table("items", 4)], columns, shape, &tiers).unwrap();
     for number in 0..100 {

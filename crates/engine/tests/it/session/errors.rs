@@ -38,7 +38,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     session.feed(&[items, places, pages], &labels, Purpose::Train).unwrap();
     assert_eq!(session.ready().unwrap().unwrap().examples(), EXAMPLES);
     drop(session);
-    let none = open(&Tiers { memory: ByteCount(10), ..Tiers::default() }).unwrap_err();
+    let none = open(&Tiers { dram: Some(ByteCount(10)), ..Tiers::default() }).unwrap_err();
     assert!(none.contains("cannot hold even one row of table 'items', 'pages'"), "{none}");
 }
 
@@ -71,7 +71,7 @@ fn a_model_that_makes_no_sense_is_refused() {
 fn a_directory_with_rows_is_not_taken() {
     let home = tempfile::tempdir().unwrap();
     let directory = Some(home.path().join("rows"));
-    let tiers = Tiers { directory, memory: ByteCount(16 << 10), ..Tiers::default() };
+    let tiers = Tiers { directory, dram: Some(ByteCount(16 << 10)), ..Tiers::default() };
     let session = open(&tiers).unwrap();
     let error = open(&tiers).unwrap_err();
     assert!(error.contains("rows"), "{error}");
@@ -123,7 +123,7 @@ fn an_error_of_a_stage_ends_the_session_without_a_panic() {
     let directory = home.path().join("rows");
     let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: 4 };
     let tiers = Tiers {
-        memory: ByteCount(16 << 10),
+        dram: Some(ByteCount(16 << 10)),
         directory: Some(directory.clone()),
         lookahead: 1,
         ..Tiers::default()

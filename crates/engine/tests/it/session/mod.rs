@@ -98,7 +98,7 @@ fn neither_tiers_nor_what_leaves_no_trace_show() {
     for lives in [[None; 3], living] {
         let expected = train(&roomy, lives, 0);
         for (memory, lookahead, other) in [(64 << 20, 3, 2), (20 << 10, 0, 0), (24 << 10, 4, 3)] {
-            let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+            let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
             let found = train(&tiers, lives, other);
             assert_eq!(found, expected, "{memory} {lookahead} {other} {lives:?}");
         }
@@ -108,7 +108,7 @@ fn neither_tiers_nor_what_leaves_no_trace_show() {
 /// One table with rows of 4 weights and one field, in `memory` bytes.
 fn open_one(memory: u64, lookahead: usize) -> Session {
     let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: 4 };
-    let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+    let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
     Session::open(vec![table("items", 4)], columns, Shape::default(), &tiers).unwrap()
 }
 
@@ -166,7 +166,7 @@ fn train_in_parts(tiers: &Tiers) -> String {
 fn a_turn_can_be_asked_for_again_and_mini_batches_prepared_elsewhere() {
     let expected = train(&Tiers::default(), [None; 3], 0);
     for (memory, lookahead) in [(64 << 20, 0), (20 << 10, 0), (20 << 10, 4)] {
-        let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+        let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
         assert_eq!(train_in_parts(&tiers), expected, "{memory} {lookahead}");
     }
 }

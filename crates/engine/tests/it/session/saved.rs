@@ -40,7 +40,7 @@ fn a_saved_session_goes_on_with_the_same_rows() {
         let expected = whole.finish().unwrap();
         for (memory, lookahead) in [(64 << 20, 0), (20 << 10, 4), (20 << 10, 0)] {
             let home = tempfile::tempdir().unwrap();
-            let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+            let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
             let (mut fed, mut ended) = (0, 0);
             let mut session = open_living(&tiers, lives).unwrap();
             let nothing = session.digest().unwrap();
@@ -118,7 +118,7 @@ fn a_learning_rate_is_saved() {
 #[test]
 fn mini_batches_fed_ahead_wait_for_an_evaluation() {
     let expected = train(&Tiers::default(), [None; 3], 0);
-    let tiers = Tiers { memory: ByteCount(20 << 10), lookahead: 4, ..Tiers::default() };
+    let tiers = Tiers { dram: Some(ByteCount(20 << 10)), lookahead: 4, ..Tiers::default() };
     let mut session = open(&tiers).unwrap();
     let (mut fed, mut next, mut evaluated) = (0..300, 0, 0);
     while session.steps() < 300 {
@@ -153,7 +153,7 @@ fn mini_batches_fed_ahead_wait_for_an_evaluation() {
 fn rows_are_read_by_key_between_steps() {
     let expected = train(&Tiers::default(), [None; 3], 0);
     for (memory, lookahead) in [(64 << 20, 2), (18 << 10, 0)] {
-        let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+        let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
         let mut session = open(&tiers).unwrap();
         let (mut fed, mut read) = (0..300, Vec::new());
         // More rows than fit at once, some of them several times.

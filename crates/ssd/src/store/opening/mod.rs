@@ -8,6 +8,6 @@ mod reshard;
 mod set_aside;
 mod verify;
 
-pub(crate) use self::load::{DELETIONS_HELD, listed_bytes, verify};
+pub(crate) use self::load::{listed_bytes, verify};
 pub(crate) use self::ordered_work::held_most;
 pub use self::verify::Verify;

@@ -19,11 +19,6 @@ use crate::store::merging::live_rows::LOOKS_MAX;
 use crate::store::stale_in_scan::StaleInScan;
 use crate::{Error, Result};
 
-/// Number of rows that went stale while a scan begins, above which writers wait for it.
-const STALE_MAX: usize = 1 << 18;
-/// Bytes of the record of these rows.
-pub(crate) const SCAN_BYTES: u64 = (STALE_MAX * size_of::<(PageNumber, Key)>()) as u64;
-
 /// A segment as it was when the scan began.
 pub(super) struct Pinned {
     pub(super) file: Arc<SegmentFile>,
@@ -180,7 +175,7 @@ impl Core {
                 let state = self.state();
                 (state.watch.has(*slot), state.watch.len())
             };
-            if noted > STALE_MAX && held.is_none() {
+            if noted > self.options.stale_noted() && held.is_none() {
                 held = Some(self.writer.lock().unwrap_or_else(PoisonError::into_inner));
             }
             if watched {

@@ -8,7 +8,7 @@ use stepwell_base::Key;
 use stepwell_disk::Buffer;
 
 use super::loader::{Loader, Source};
-use super::read_segment::{DELETIONS_HELD, Known, Loaded, Read, own_deletions, read_segment};
+use super::read_segment::{Known, Loaded, Read, own_deletions, read_segment};
 use crate::index::{Ahead, ByPart, Index, Parting, Place};
 use crate::numbers::{PageNumber, PageOf};
 use crate::row_versions::Deletion;
@@ -176,7 +176,8 @@ impl Try<'_> {
     /// Keeps a segment's deletions until all rows are added, if there is room.
     fn hold(&self, segment: usize, found: Vec<Deletion>) {
         let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
-        if !found.is_empty() && found.len() <= DELETIONS_HELD - deletions.count {
+        let most = self.loader.options.deletions_held();
+        if !found.is_empty() && found.len() <= most - deletions.count {
             deletions.count += found.len();
             deletions.held.insert(segment, found);
         }

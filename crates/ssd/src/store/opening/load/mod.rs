@@ -18,7 +18,7 @@
 //!     full before the whole index would be, one thread tries again, and its result counts.
 //! - **Bounds.** For each thread the footer of a segment, a map of its deletions, and the rows of
 //!   some segments ([`StoreOptions::rows_together`]) twice, sorted and not; one more such list; and
-//!   [`DELETIONS_HELD`] deletions in all; the deletions of further segments are read again.
+//!   [`StoreOptions::deletions_held`] deletions in all; the deletions of further segments are read again.
 
 mod attempt;
 mod loader;
@@ -34,7 +34,6 @@ use self::attempt::Order;
 pub(crate) use self::attempt::listed_bytes;
 use self::loader::Loader;
 pub(in crate::store) use self::loader::{file_places, find};
-pub(crate) use self::read_segment::DELETIONS_HELD;
 pub(in crate::store) use self::read_segment::{Loaded, Read, own_deletions, read_segment};
 use crate::index::Index;
 use crate::manifest::{MANIFEST_NAME, Manifest};

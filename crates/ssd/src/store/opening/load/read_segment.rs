@@ -15,9 +15,6 @@ use crate::segment::footer::Counting;
 use crate::segment_table::{Sealed, Segment, Table};
 use crate::stats::Counters;
 
-/// The most deletions that are kept from the first reading of footers.
-pub(crate) const DELETIONS_HELD: usize = 1 << 20;
-
 /// Contents of the segments, as an open store holds them in memory.
 pub(in crate::store) struct Loaded {
     pub(in crate::store) index: Index,
