@@ -150,6 +150,11 @@ impl<C: Cargo> Hierarchy<C> {
         self.fed < self.most
     }
 
+    /// The most mini-batches fed and not retired.
+    pub fn fed_max(&self) -> usize {
+        self.most
+    }
+
     /// Memory of retired mini-batches, which later ones reuse.
     pub fn spares(&self) -> &Arc<Spares<C>> {
         &self.spares

@@ -13,15 +13,17 @@ use pyo3::types::PyBytes;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::ByteCount;
+use stepwell_base::owner::RankOf;
 use stepwell_engine::{
     Bags, BagsRef, ExpectedBatch, Next, Pooled, Prepared, Preparer, Purpose, SavedSession, Session,
-    Tiers, Turn, Waiting,
+    TableSpec, Tiers, Turn, Waiting,
 };
 
 use crate::arrays::{Array, ArrayMut};
 use crate::errors::{failed, wrong};
 use crate::ids::{IdArrays, Ids, Values};
 use crate::pushing::{Gradients, Pushing, current, lock, with_session};
+use crate::ranks;
 use crate::specs::{Feature, FeatureArgs, TableArgs, features, shape};
 
 /// Longest wait before signals, such as Ctrl-C, are looked for.
@@ -37,6 +39,8 @@ pub(crate) struct TierArgs {
     index: Option<u64>,
     harvest: Option<u64>,
     page_cache: u64,
+    rank: usize,
+    ranks: usize,
     path: Option<PathBuf>,
     lookahead: usize,
     horizon: usize,
@@ -52,6 +56,7 @@ impl TierArgs {
             index: self.index.map(ByteCount),
             harvest: self.harvest.map(ByteCount),
             page_cache: ByteCount(self.page_cache),
+            of: RankOf { rank: self.rank, ranks: self.ranks },
             expected: ExpectedBatch { examples, ids },
             directory: self.path.clone(),
             lookahead: self.lookahead,
@@ -93,10 +98,10 @@ impl Saved {
 pub(crate) struct SetAside(Mutex<Option<Waiting>>);
 
 /// Makes mini-batches of ids.
-struct Feeder {
-    preparer: Preparer,
+pub(crate) struct Feeder {
+    pub(crate) preparer: Preparer,
     /// Bags of each table, whose memory is used again.
-    bags: Vec<Bags>,
+    pub(crate) bags: Vec<Bags>,
 }
 
 /// Tables and the mini-batches that use them.
@@ -108,22 +113,28 @@ pub(crate) struct Engine {
     pushing: Mutex<Option<Pushing>>,
     /// Whether the session has room for a mini-batch, also while a step ends.
     room: AtomicBool,
-    feeder: Mutex<Feeder>,
-    features: Vec<Feature>,
+    pub(crate) feeder: Mutex<Feeder>,
+    pub(crate) features: Vec<Feature>,
     /// Features of each table.
-    of_tables: Vec<Vec<usize>>,
+    pub(crate) of_tables: Vec<Vec<usize>>,
     /// Weights of a row, by table.
-    dims: Vec<usize>,
+    pub(crate) dims: Vec<usize>,
+    /// Salts of the tables' keys.
+    pub(crate) salts: Vec<u64>,
+    /// Occurrences after which the tables admit a key.
+    pub(crate) admits: Vec<u8>,
+    /// The rank that has these rows.
+    pub(crate) of: RankOf,
     /// Columns of the pooled embeddings.
     width: usize,
-    pool: ThreadPool,
+    pub(crate) pool: ThreadPool,
     /// The process that may use it: a child made by fork has none of its threads.
     process: u32,
 }
 
 impl Engine {
     /// Calls `work` with the session, without the GIL.
-    fn with<T: Send>(
+    pub(crate) fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Session) -> PyResult<T> + Send,
@@ -150,7 +161,7 @@ impl Engine {
     }
 
     /// Calls `work` with the current mini-batch, without the GIL.
-    fn with_turn<T: Send>(
+    pub(crate) fn with_turn<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(Turn<'_>) -> PyResult<T> + Send,
@@ -237,11 +248,15 @@ impl Engine {
         let specs = tables.iter().enumerate().map(|(number, table)| table.spec(number));
         let mut specs = specs.collect::<PyResult<Vec<_>>>()?;
         let dims: Vec<usize> = specs.iter().map(|spec| spec.dim).collect();
-        let (features, columns) = features(features_of, &dims)?;
+        let (features, mut columns) = features(features_of, &dims)?;
+        if tiers.ranks > 1 {
+            columns = ranks::columns(dims.len());
+        }
         let mut of_tables = vec![Vec::new(); specs.len()];
         for (number, feature) in features.iter().enumerate() {
             of_tables[feature.table].push(number);
         }
+        let salts = specs.iter().map(TableSpec::salt).collect();
         let (width, shape, wanted) = (columns.count, shape(&tables), tiers.tiers(expected));
         let saved = saved.and_then(|saved| lock(&saved.0).take());
         let opened = py.detach(|| match saved {
@@ -267,6 +282,9 @@ impl Engine {
             features,
             of_tables,
             dims,
+            salts,
+            admits: tables.iter().map(|table| table.admit_after).collect(),
+            of: RankOf { rank: tiers.rank, ranks: tiers.ranks },
             width,
             pool,
             process: std::process::id(),
@@ -436,14 +454,38 @@ impl Engine {
         self.with(py, |session| Ok(session.steps()))
     }
 
+    /// Saves a checkpoint. Among several ranks, `meet` gives every rank the bytes of all.
+    #[pyo3(signature = (directory, keep, extra, meet = None))]
     fn save(
         &self,
         py: Python<'_>,
         directory: PathBuf,
         keep: usize,
         extra: &[u8],
+        meet: Option<Py<PyAny>>,
     ) -> PyResult<PathBuf> {
-        self.with(py, |session| session.save(&directory, keep, extra).map_err(failed))
+        let Some(meet) = meet else {
+            return self.with(py, |session| session.save(&directory, keep, extra).map_err(failed));
+        };
+        self.with(py, |session| {
+            let mut failure = None;
+            let saved = session.save_with(&directory, keep, extra, &mut |bytes| {
+                let all = Python::attach(|py| {
+                    meet.call1(py, (PyBytes::new(py, &bytes),))?.extract::<Vec<Vec<u8>>>(py)
+                });
+                all.map_err(|error| {
+                    let why = error.to_string();
+                    failure = Some(error);
+                    stepwell_engine::Error::Refused(why)
+                })
+            });
+            saved.map_err(|error| failure.unwrap_or_else(|| failed(error)))
+        })
+    }
+
+    /// The most mini-batches that are fed at once.
+    fn fed_max(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |session| Ok(session.fed_max()))
     }
 
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
@@ -523,7 +565,7 @@ impl Engine {
 }
 
 impl Engine {
-    fn feature(&self, number: usize) -> PyResult<&Feature> {
+    pub(crate) fn feature(&self, number: usize) -> PyResult<&Feature> {
         self.features.get(number).ok_or_else(|| wrong(format!("there is no feature {number}")))
     }
 

@@ -15,6 +15,7 @@ mod engine;
 mod errors;
 mod ids;
 mod pushing;
+mod ranks;
 mod specs;
 
 use std::ffi::OsString;
@@ -52,5 +53,6 @@ fn _stepwell(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(byte_count, module)?)?;
     module.add_class::<Saved>()?;
+    ranks::add_to(module)?;
     module.add_class::<Engine>()
 }

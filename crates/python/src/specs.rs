@@ -14,7 +14,7 @@ pub(crate) struct TableArgs {
     name: String,
     dim: usize,
     storage: String,
-    admit_after: u8,
+    pub(crate) admit_after: u8,
     sketch: u64,
     expire_after: u64,
     history: bool,

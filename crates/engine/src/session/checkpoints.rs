@@ -19,7 +19,9 @@ use stepwell_mem::Cache;
 
 use super::preparer::{Fed, Prepared};
 use super::{Session, Tiers};
-use crate::checkpoint::{Checkpoint, CheckpointWriter, Keep, Placement, list, prepare};
+use crate::checkpoint::{
+    Checkpoint, CheckpointWriter, Keep, KeptPart, ModelPart, Placement, WholeModel, list, prepare,
+};
 use crate::dense::{Dense, DenseView};
 use crate::digest::ModelDigest;
 use crate::hierarchy::Next;
@@ -131,7 +133,7 @@ impl Session {
         let SavedSession { checkpoint, tables, .. } = saved;
         let mut session = Self::open_with(tables, columns, shape, tiers, Some(&checkpoint))?;
         let wrong = |why| Error::Checkpoint { path: checkpoint.path.clone(), why };
-        let loaded = session.embeddings.load(&checkpoint.dense, checkpoint.step, RankOf::ALONE);
+        let loaded = session.embeddings.load(&checkpoint.dense, checkpoint.step, tiers.of);
         loaded.map_err(wrong)?;
         session.hierarchy.groups().iter().for_each(|group| group.set_steps(checkpoint.step));
         if let Some(job) = checkpoint.run["job"].as_str() {
@@ -149,10 +151,71 @@ impl Session {
     /// If `directory` is in use, cannot be written, has another run's checkpoints, or one of this
     /// step with other bytes: the session goes on. The error of a stage.
     pub fn save(&mut self, directory: &Path, keep: usize, extra: &[u8]) -> Result<PathBuf> {
+        self.save_with(directory, keep, extra, &mut |bytes| Ok(vec![bytes]))
+    }
+
+    /// [`Session::save`] of all ranks, which share `directory`: each saves its rows, and rank 0's
+    /// `extra` counts. `meet` gives every rank the bytes of all, in the order of ranks; it is
+    /// called three times, or less if saving fails on any rank.
+    ///
+    /// # Errors
+    /// Errors of [`Session::save`], of any rank; those of `meet`.
+    pub fn save_with(
+        &mut self,
+        directory: &Path,
+        keep: usize,
+        extra: &[u8],
+        meet: &mut dyn FnMut(Vec<u8>) -> Result<Vec<Vec<u8>>>,
+    ) -> Result<PathBuf> {
+        self.at_rest(|session| session.save_at_rest(directory, keep, extra, meet))
+    }
+
+    fn save_at_rest(
+        &self,
+        directory: &Path,
+        keep: usize,
+        extra: &[u8],
+        meet: &mut dyn FnMut(Vec<u8>) -> Result<Vec<Vec<u8>>>,
+    ) -> Result<PathBuf> {
+        let (step, of, groups) = (self.steps(), self.of, self.hierarchy.groups());
+        let (run, mut dense, mut past) = (self.run(extra), Dense::default(), Dense::default());
+        self.embeddings.save(if of == RankOf::ALONE { &mut dense } else { &mut past }, of);
+        dense.sections.push((EXTRA.to_owned(), values_of(extra)));
+        let dense = DenseView::from(dense);
+        let begun = (of.rank == 0).then(|| self.begin(directory, (keep, extra), &run)).transpose();
+        let is_there = begun.as_ref().ok().and_then(Option::as_ref);
+        let is_there = is_there.and_then(|begun| begun.kept.as_deref());
+        let is_there = is_there.map(|path| path.display().to_string()).unwrap_or_default();
+        let (begun, said) = agreed(begun, is_there, meet)?;
+        if !said[0].is_empty() {
+            return Ok(PathBuf::from(&said[0]));
+        }
+        let mut begun = match begun {
+            Some(begun) => begun,
+            None => Begun::of(CheckpointWriter::new(Arc::new(FileDisk::open(directory)?), keep)),
+        };
+        let kept = begun.writer.keep(&ModelPart { step, of, groups, past });
+        let text = kept.as_ref().map(KeptPart::to_text).unwrap_or_default();
+        let (_, texts) = agreed(kept, text, meet)?;
+        let end = || {
+            let part = |text: &String| KeptPart::from_text(text.as_bytes()).unwrap_or_default();
+            let parts: Vec<KeptPart> = texts.iter().map(part).collect();
+            begun.writer.end(&WholeModel { step, run: &run, dense: &dense, groups }, &parts)
+        };
+        let ended = (of.rank == 0).then(end).transpose();
+        let path = ended.as_ref().ok().and_then(Option::as_ref);
+        let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+        let (_, paths) = agreed(ended, path, meet)?;
+        Ok(PathBuf::from(&paths[0]))
+    }
+
+    /// Begins a checkpoint with `extra` in `directory`, where the newest `keep` stay.
+    fn begin(&self, directory: &Path, (keep, extra): (usize, &[u8]), run: &Value) -> Result<Begun> {
         let disk: Arc<dyn Disk> = Arc::new(FileDisk::create(directory)?);
-        let _lock = DirectoryLock::take(directory)?;
+        let lock = DirectoryLock::take(directory)?;
         let mut writer = self.writer(disk, keep, extra)?;
-        self.at_rest(|session| session.write_checkpoint(&mut writer, extra))
+        let kept = writer.begin(self.steps(), run)?;
+        Ok(Begun { writer, kept, _lock: Some(lock) })
     }
 
     /// A digest of all rows, the same as [`Session::finish`] returns. Reads every row and ends the
@@ -161,6 +224,15 @@ impl Session {
     /// # Errors
     /// The error of a stage, or of a store.
     pub fn digest(&mut self) -> Result<String> {
+        let digest = self.digest_rows()?;
+        Ok(digest.finish(&DenseView::default()))
+    }
+
+    /// The digest of the rows of this rank, to which those of other ranks can be added.
+    ///
+    /// # Errors
+    /// Errors of [`Session::digest`].
+    pub fn digest_rows(&mut self) -> Result<ModelDigest> {
         self.at_rest(|session| {
             // Every row that memory has is in a store as well.
             let nothing = Cache::new(1, 1);
@@ -168,7 +240,7 @@ impl Session {
             for group in session.hierarchy.groups() {
                 group.digest(&nothing, &mut digest, &mut || Ok(()))?;
             }
-            Ok(digest.finish(&DenseView::default()))
+            Ok(digest)
         })
     }
 
@@ -214,22 +286,12 @@ impl Session {
         CheckpointWriter::resume(disk, keep)
     }
 
-    fn write_checkpoint(&self, writer: &mut CheckpointWriter, extra: &[u8]) -> Result<PathBuf> {
-        let mut dense = Dense::default();
-        self.embeddings.save(&mut dense, RankOf::ALONE);
-        let four = |bytes: &[u8]| {
-            let mut four = [0; 4];
-            four[..bytes.len()].copy_from_slice(bytes);
-            f32::from_le_bytes(four)
-        };
-        let values = extra.chunks(size_of::<f32>()).map(four).collect();
-        dense.sections.push((EXTRA.to_owned(), values));
+    /// The state of the session besides rows.
+    fn run(&self, extra: &[u8]) -> Value {
         let rates = self.embeddings.tables().iter().map(|table| table.optimizer.lr());
         let rates: Vec<Value> = rates.map(Value::from).collect();
         let session = json!({ "lr": rates, "extra_bytes": extra.len(), "written": self.written });
-        let run = json!({ "job": self.job, "session": session });
-        let dense = DenseView::from(dense);
-        writer.write(self.steps(), &run, &dense, self.hierarchy.groups())
+        json!({ "job": self.job, "session": session })
     }
 
     /// Ends the current mini-batch and takes out the mini-batches fed ahead, untrained, to make way
@@ -256,6 +318,50 @@ impl Session {
         self.retire();
         waiting.into_iter().try_for_each(|mini| self.feed_prepared(mini))
     }
+}
+
+/// A checkpoint in progress.
+struct Begun {
+    writer: CheckpointWriter,
+    /// Where the checkpoint already is, if it exists.
+    kept: Option<PathBuf>,
+    _lock: Option<DirectoryLock>,
+}
+
+impl Begun {
+    fn of(writer: CheckpointWriter) -> Self {
+        Self { writer, kept: None, _lock: None }
+    }
+}
+
+/// What this rank did, and the `text` of every rank, if all succeeded.
+fn agreed<T>(
+    done: Result<T>,
+    text: String,
+    meet: &mut dyn FnMut(Vec<u8>) -> Result<Vec<Vec<u8>>>,
+) -> Result<(T, Vec<String>)> {
+    let said = match &done {
+        Ok(_) => format!("+{text}"),
+        Err(error) => format!("-{error}"),
+    };
+    let all = meet(said.into_bytes());
+    let done = done?;
+    let said = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let all: Vec<String> = all?.into_iter().map(said).collect();
+    if let Some((rank, why)) = all.iter().enumerate().find(|(_, said)| said.starts_with('-')) {
+        return Err(Error::Refused(format!("rank {rank}: {}", &why[1..])));
+    }
+    Ok((done, all.into_iter().map(|said| said[1..].to_owned()).collect()))
+}
+
+/// `extra` as values, four bytes each.
+fn values_of(extra: &[u8]) -> Vec<f32> {
+    let four = |bytes: &[u8]| {
+        let mut four = [0; 4];
+        four[..bytes.len()].copy_from_slice(bytes);
+        f32::from_le_bytes(four)
+    };
+    extra.chunks(size_of::<f32>()).map(four).collect()
 }
 
 /// The random number of the last write by key before `checkpoint` was saved; 0 if there was none.

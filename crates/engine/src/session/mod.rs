@@ -28,11 +28,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stepwell_base::clock::{Clock, SystemClock};
+use stepwell_base::owner::RankOf;
 use stepwell_base::rules::Rules;
 use stepwell_base::{ByteCount, random};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::PolicyKind;
-use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
+use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 pub use self::checkpoints::{SavedSession, Waiting};
 pub use self::memory::ExpectedBatch;
@@ -79,6 +80,9 @@ pub struct Tiers {
     /// mini-batch takes about 30 bytes per key; together they take at most a quarter of the memory,
     /// for which the horizon is shortened.
     pub horizon: usize,
+    /// The rank that this session is, which has the rows of its key shards; its callers exchange keys
+    /// and rows.
+    pub of: RankOf,
     /// Size of the mini-batches by which the memory is divided.
     pub expected: ExpectedBatch,
     /// Policy that selects the rows to evict among those without a known next use.
@@ -96,6 +100,7 @@ impl Default for Tiers {
             directory: None,
             lookahead: 2,
             horizon: 16,
+            of: RankOf::ALONE,
             expected: ExpectedBatch::default(),
             policy: PolicyKind::default(),
         }
@@ -139,6 +144,8 @@ pub struct Session {
     preparer: Preparer,
     /// The unit that the caller has.
     out: Option<Unit<Fed>>,
+    /// The rank that this session is.
+    of: RankOf,
     /// Identifies the session's checkpoints.
     job: String,
     /// A random number drawn when rows were last written by key; 0 if never.
@@ -185,7 +192,7 @@ impl Session {
             columns: &columns,
             shape: &shape,
             tiers,
-            before: &rows_before(from, members.len()),
+            before: &rows_before(from, members.len(), tiers.of),
         };
         let Division { plan, horizon } = wanted.divide()?;
         from.map_or(Ok(()), |from| plan.check_groups(&tables, from))?;
@@ -193,7 +200,9 @@ impl Session {
         let mut groups = Vec::new();
         for number in 0..members.len() {
             let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&scratch.rows(number)?)?);
-            let machine = |store| StoreOptions { executor: Some(executor.clone()), ..store };
+            let key_shards = KeyShardSet::part(tiers.of.rank, tiers.of.ranks);
+            let executor = Some(executor.clone());
+            let machine = |store| StoreOptions { executor, key_shards, ..store };
             let begin = from.map_or(Begin::Empty, |from| Begin::Checkpoint(from, number));
             groups.push(plan.open(
                 number,
@@ -225,6 +234,7 @@ impl Session {
             embeddings,
             preparer,
             out: None,
+            of: tiers.of,
             job: drawn_job(),
             written: 0,
             _scratch: scratch,
@@ -234,6 +244,11 @@ impl Session {
     /// Makes mini-batches for [`Session::feed_prepared`], on any thread.
     pub fn preparer(&self) -> Preparer {
         self.preparer.clone()
+    }
+
+    /// The most mini-batches that are fed at once, the current one included.
+    pub fn fed_max(&self) -> usize {
+        self.hierarchy.fed_max()
     }
 
     /// Whether another mini-batch may be fed before one is taken.
@@ -425,11 +440,13 @@ fn check_model(
     Ok(())
 }
 
-/// Rows of each of `groups` table groups in the checkpoint that a session begins with, if any.
-fn rows_before(from: Option<&Checkpoint>, groups: usize) -> Vec<u64> {
+/// Rows of a rank in each of `groups` table groups of the checkpoint that a session begins with, if
+/// any.
+fn rows_before(from: Option<&Checkpoint>, groups: usize, of: RankOf) -> Vec<u64> {
     let rows = |group| {
         let stores = from.and_then(|from| from.manifests_of_group(group)).unwrap_or_default();
-        stores.iter().map(|store| store.rows).sum()
+        let rows: u64 = stores.iter().map(|store| store.rows).sum();
+        rows.div_ceil(of.ranks as u64)
     };
     (0..groups).map(rows).collect()
 }

@@ -23,6 +23,7 @@ from ._specs import (
     check,
     checked_features,
 )
+from ._ranks import RankFed, Ranks, RankTurn
 from ._torch import torch
 from ._turn import Fed, Stream, Turn
 
@@ -43,6 +44,9 @@ class Embeddings:
     Embeddings are tensors of PyTorch if it is installed, unless `arrays` is "numpy". With `joined`,
     the embeddings of all features, which must be pooled, are one matrix (examples, columns), in
     which each feature has its `columns`.
+
+    With `group`, a group of torch.distributed, each of its ranks has a part of the rows, and its own
+    mini-batches. All ranks make the same calls, except `stats`.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Embeddings:
         threads: int | None = None,
         arrays: str | None = None,
         joined: bool = False,
+        group: Any = None,
     ) -> None:
         if arrays not in (None, "numpy", "torch"):
             raise ValueError(f"arrays is '{arrays}': give 'numpy' or 'torch'")
@@ -81,12 +86,18 @@ class Embeddings:
         if joined and self._unpooled:
             raise ValueError("joined embeddings are pooled: give no feature pooling=None")
         self._joined = joined
+        ranks = None if group is None else Ranks(self, group)
+        self._ranks = ranks if ranks is not None and ranks.size > 1 else None
+        if ranks is not None and path is not None:
+            path = os.path.join(path, f"rank-{ranks.rank}")
         self._tiers = TierArgs(
             memory=byte_count("memory", memory),
             dram=None if dram is None else byte_count("dram", dram),
             index=None if index is None else byte_count("index", index),
             harvest=None if harvest is None else byte_count("harvest", harvest),
             page_cache=byte_count("page_cache", page_cache),
+            rank=0 if self._ranks is None else self._ranks.rank,
+            ranks=1 if self._ranks is None else self._ranks.size,
             path=None if path is None else os.fspath(path),
             lookahead=lookahead,
             horizon=horizon,
@@ -156,7 +167,7 @@ class Embeddings:
         """Number of steps trained."""
         if self._engine is None:
             return 0 if self._saved is None else int(self._saved.steps)
-        return int(self._engine.steps)
+        return int(self._engine.steps) + (0 if self._ranks is None else self._ranks.stepped())
 
     def close(self) -> None:
         """Ends the session and frees its memory and temporary files."""
@@ -173,12 +184,23 @@ class Embeddings:
 
     def _feed(self, ids: Any, train: bool) -> Fed:
         """Feeds the ids of all features."""
-        if train and self._optimizer is None:
-            raise RuntimeError("training needs an optimizer of stepwell.optim; or give train=False")
-        found = _ids.of_features(ids, self.features)
-        for name, of in found.items():
-            if of.weights is not None and self.features[name].pooling is None:
-                raise ValueError(f"feature '{name}' is not pooled, so its rows have no weights")
+        try:
+            found = self._found(ids, train)
+        except Exception:
+            # The other ranks wait for this one.
+            self._fed(None, train)
+            raise
+        fed = self._fed(found, train)
+        if fed is None:
+            raise RuntimeError("another rank has no mini-batch")
+        return fed
+
+    def _fed(self, found: dict[str, _ids.Ids] | None, train: bool) -> Fed | None:
+        """Feeds a mini-batch of these ids; None if there are none, here or on another rank."""
+        if self._ranks is not None:
+            return self._ranks.feed(found, train)
+        if found is None:
+            return None
         examples = next(iter(found.values())).examples()
         if self._engine is None:
             self._session(examples, self._counted(found))
@@ -189,6 +211,16 @@ class Embeddings:
             if self.features[name].table in self._unpooled
         }
         return Fed(counts, examples, train)
+
+    def _found(self, ids: Any, train: bool) -> dict[str, _ids.Ids]:
+        """The ids of all features."""
+        if train and self._optimizer is None:
+            raise RuntimeError("training needs an optimizer of stepwell.optim; or give train=False")
+        found = _ids.of_features(ids, self.features)
+        for name, of in found.items():
+            if of.weights is not None and self.features[name].pooling is None:
+                raise ValueError(f"feature '{name}' is not pooled, so its rows have no weights")
+        return found
 
     def _counted(self, found: dict[str, _ids.Ids]) -> list[int]:
         """Number of ids of each table."""
@@ -205,11 +237,12 @@ class Embeddings:
         self._waited += time.perf_counter() - begin
         if not is_ready:
             raise RuntimeError("no mini-batch is left")
-        self._turn = Turn(self, fed)
+        self._turn = RankTurn(self, fed) if isinstance(fed, RankFed) else Turn(self, fed)
         return self._turn.embeddings()
 
     def _switch(self, stream: Stream | None) -> None:
         """Sets the current stream's mini-batches aside and feeds `stream`'s again."""
+        self._settle()
         if self._stream is stream:
             return
         self._turn = None
@@ -219,6 +252,11 @@ class Embeddings:
         if stream is not None and stream.aside is not None:
             aside, stream.aside = stream.aside, None
             self._session().feed_again(aside)
+
+    def _settle(self) -> None:
+        """Ends the current step of all ranks."""
+        if self._ranks is not None:
+            self._ranks.settle()
 
     def _trains(self, train: bool | None) -> bool:
         if train is not None:
@@ -233,7 +271,9 @@ class Embeddings:
             if self._engine is not None:
                 self._engine.drain()
 
-    def _has_room(self) -> bool:
+    def _has_room(self, fed: int) -> bool:
+        if self._ranks is not None:
+            return self._ranks.room(fed)
         # The first mini-batch makes the engine.
         return self._engine is None or self._engine.has_room()
 
@@ -262,18 +302,28 @@ class Embeddings:
             while True:
                 with self._lock:
                     self._switch(stream)
-                    while more and self._has_room():
+                    while more and self._has_room(len(stream.fed)):
+                        found = fed = None
                         try:
                             batch = next(source)
                             of_batch = ids(batch)
                             # The source may have used the embeddings itself.
                             self._switch(stream)
-                            stream.fed.append((batch, self._feed(of_batch, train)))
+                            found = self._found(of_batch, train)
                         except StopIteration:
                             more = False
                         except Exception as error:
                             # Batches before this one come first.
                             more, failure = False, error
+                        try:
+                            fed = self._fed(found, train)
+                        except Exception as error:
+                            failure = failure or error
+                        if fed is None:
+                            # No rank goes on without the others.
+                            more = False
+                        else:
+                            stream.fed.append((batch, fed))
                     if not stream.fed and failure is not None:
                         raise failure
                     if not stream.fed:
@@ -288,6 +338,7 @@ class Embeddings:
             # A loop that ended early leaves mini-batches behind.
             with self._lock:
                 if self._stream is stream:
+                    self._settle()
                     self._turn = self._stream = None
                     self._discard()
 
@@ -309,11 +360,19 @@ class Embeddings:
         """Ends the step with `gradients`, for programs without PyTorch: by feature the gradient of
         its embeddings, or for `Rows` the gradient of the distinct rows; or the gradient of joined
         embeddings. A missing one counts as zeros."""
+        if self._ranks is not None:
+            raise RuntimeError("embeddings of several ranks take a step by their optimizer")
         self._push(self._current().given(gradients), self._optimizer.lr, waits=True)
 
     def _step(self, lr: float) -> None:
+        turn = self._current()
+        if isinstance(turn, RankTurn):
+            # The other ranks have to make the step, too.
+            turn.record(lr)
+            self._turn = None
+            return
         # The engine owns the gradients from here on, so the caller needn't wait.
-        self._push(self._current().recorded(), lr, waits=False)
+        self._push(turn.recorded(), lr, waits=False)
 
     def _current(self) -> Turn:
         if self._turn is None:
@@ -350,7 +409,11 @@ class Embeddings:
         number, values, count = self._of_feature(feature, ids)
         rows = np.empty((count, self.tables[self.features[feature].table].dim), np.float32)
         with self._lock:
+            self._settle()
             self._turn = None
+            if self._ranks is not None:
+                rows = self._ranks.read(number, values, count)
+                return rows
             self._session().read(number, values, rows)
             return rows
 
@@ -362,6 +425,8 @@ class Embeddings:
             raise RuntimeError("stepwell.open only reads: to change rows, use stepwell.load")
         if self._optimizer is None:
             raise RuntimeError("make an optimizer of stepwell.optim first: rows have its state")
+        if self._ranks is not None:
+            raise RuntimeError("several ranks can't put rows yet")
         number, values, count = self._of_feature(feature, ids)
         if torch is not None and isinstance(weights, torch.Tensor):
             weights = weights.float()
@@ -396,7 +461,10 @@ class Embeddings:
     def digest(self) -> str:
         """A digest of all rows: equal rows have equal digests. Ends the current mini-batch."""
         with self._lock:
+            self._settle()
             self._turn = None
+            if self._ranks is not None:
+                return self._ranks.digest()
             return str(self._session().digest())
 
     # Checkpoints
@@ -414,8 +482,10 @@ class Embeddings:
         }
         whole = _saved.packed(config, extra)
         with self._lock:
+            self._settle()
             self._turn = None
-            return str(self._session().save(os.fspath(path), keep, whole))
+            meet = None if self._ranks is None else self._ranks.meet
+            return str(self._session().save(os.fspath(path), keep, whole, meet))
 
     def export(
         self, path: str | os.PathLike[str], format: str = "safetensors", since: int | None = None
@@ -423,6 +493,8 @@ class Embeddings:
         """Writes the rows to a new directory `path`, a file per table in `format`: "safetensors",
         "npy" or "parquet". With `since`, only rows trained or put after that step; every table must
         then keep its rows' last steps (`Table.history`). Ends the current mini-batch."""
+        if self._ranks is not None:
+            raise RuntimeError("several ranks can't export: save, and run `stepwell export`")
         parent = os.path.dirname(os.path.abspath(path))
         # Beside the export, where rows can be linked if the stores are on this file system.
         with tempfile.TemporaryDirectory(prefix=".stepwell-export-", dir=parent) as saved:

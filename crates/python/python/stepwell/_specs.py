@@ -108,6 +108,8 @@ class TierArgs:
     index: int | None
     harvest: int | None
     page_cache: int
+    rank: int
+    ranks: int
     path: str | None
     lookahead: int
     horizon: int

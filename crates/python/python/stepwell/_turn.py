@@ -48,6 +48,18 @@ class Turn:
         """The embeddings, as users get them."""
         emb = self.emb
         found: dict[str, Any] = {}
+        self._fill(found)
+        if emb._torch is not None and emb._optimizer is not None and self.train:
+            emb._optimizer.param_groups[0]["params"] = self._params()
+        if emb._joined:
+            return self.leaf
+        if len(emb.features) == 1:
+            return next(iter(found.values()))
+        return {name: found[name] for name in emb.features}
+
+    def _fill(self, found: dict[str, Any]) -> None:
+        """Adds the embeddings of each feature."""
+        emb = self.emb
         if emb._engine.width > 0:
             x = np.empty((self.fed.examples, emb._engine.width), np.float32)
             emb._engine.gather(x)
@@ -56,14 +68,10 @@ class Turn:
                 self._split(found)
         for table in emb._unpooled:
             self._rows(table, found)
-        if emb._torch is not None and emb._optimizer is not None and self.train:
-            params = [leaf for leaf in [self.leaf, *self.leaves.values()] if leaf is not None]
-            emb._optimizer.param_groups[0]["params"] = params
-        if emb._joined:
-            return self.leaf
-        if len(emb.features) == 1:
-            return next(iter(found.values()))
-        return {name: found[name] for name in emb.features}
+
+    def _params(self) -> list[Any]:
+        """The tensors whose gradients count."""
+        return [leaf for leaf in [self.leaf, *self.leaves.values()] if leaf is not None]
 
     def _leaf(self, array: np.ndarray) -> Any:
         if self.emb._torch is None:
@@ -147,14 +155,14 @@ class Turn:
             raise RuntimeError("without PyTorch, pass gradients to Embeddings.step")
         numbers = self.emb._numbers
         d_rows = [
-            (numbers[table], _taken(leaf))
+            (numbers[table], taken(leaf))
             for table, leaf in self.leaves.items()
             if leaf.grad is not None
         ]
-        return None if self.leaf is None else _taken(self.leaf), d_rows
+        return None if self.leaf is None else taken(self.leaf), d_rows
 
 
-def _taken(leaf: Any) -> np.ndarray | None:
+def taken(leaf: Any) -> np.ndarray | None:
     """Takes the gradient of `leaf` and sets `leaf.grad` to None."""
     gradient, leaf.grad = leaf.grad, None
     if gradient is None:

@@ -65,6 +65,11 @@ fn the_program_from_python() {
 }
 
 #[test]
+fn embeddings_of_several_ranks() {
+    run("test_ranks", "STEPWELL_PEER", "torch");
+}
+
+#[test]
 fn embeddings_in_pytorch() {
     run("test_torch", "STEPWELL_PEER", "torch");
 }

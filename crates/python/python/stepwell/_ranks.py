@@ -1,0 +1,268 @@
+"""Embeddings of several ranks over `torch.distributed`: each rank has a part of the rows. The keys of
+a mini-batch go to the ranks that have their rows, rows come back, and gradients go the same way.
+
+All ranks make the same calls in the same order: those of `Ranks` wait for each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from . import _stepwell
+from ._ids import Ids
+from ._specs import Rows
+from ._torch import torch
+from ._turn import Fed, Turn, taken
+
+
+@dataclasses.dataclass
+class RankFed(Fed):
+    """A mini-batch as all ranks fed it."""
+
+    ids: dict[str, Ids]
+    places: dict[str, Any]
+    """Row of each id of a feature, among the rows of its table that come back."""
+    asked: Any
+    """Number of keys that this rank asks of each rank, by table (ranks, tables)."""
+    wanted: Any
+    """Number of keys that each rank asks of this one, by table (ranks, tables)."""
+
+
+class Ranks:
+    """The ranks of the embeddings `emb`, which are those of `group`."""
+
+    def __init__(self, emb: Any, group: Any):
+        if torch is None or not torch.distributed.is_initialized():
+            raise RuntimeError("group needs torch.distributed: call init_process_group first")
+        dist: Any = torch.distributed
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        if self.rank < 0:
+            raise ValueError("this process is not in the group")
+        if self.size > 256:
+            raise ValueError(f"the group has {self.size} ranks: give at most 256")
+        members = dist.get_process_group_ranks(group)
+        # A group of its own: its calls don't mix with the model's, and arrays are in host memory.
+        self._group = dist.new_group(members, backend="gloo", use_local_synchronization=True)
+        self._emb = emb
+        self._turn: RankTurn | None = None
+        self._depth: int | None = None
+
+    # Collectives
+
+    def _exchange(self, array: Any, given: Any, wanted: Any) -> Any:
+        """Sends `given` elements to each rank and returns `wanted` elements of each."""
+        given, wanted = [int(n) for n in given], [int(n) for n in wanted]
+        found = np.empty(sum(wanted), array.dtype)
+        to, of = torch.from_numpy(found), torch.from_numpy(np.ascontiguousarray(array))
+        torch.distributed.all_to_all_single(to, of, wanted, given, group=self._group)
+        return found
+
+    def _least(self, value: int) -> int:
+        """The smallest `value` of all ranks."""
+        least = torch.tensor([value])
+        op = torch.distributed.ReduceOp.MIN
+        torch.distributed.all_reduce(least, op, group=self._group)
+        return int(least.item())
+
+    def meet(self, mine: Any) -> list[Any]:
+        """Every rank's object."""
+        found: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(found, mine, group=self._group)
+        return found
+
+    def _agree(self, failure: Exception | None) -> None:
+        """Raises the first failure of any rank on all ranks."""
+        if self._least(0 if failure else 1):
+            return
+        said = self.meet(None if failure is None else f"{type(failure).__name__}: {failure}")
+        if failure is not None:
+            raise failure
+        rank, why = next((rank, why) for rank, why in enumerate(said) if why is not None)
+        raise RuntimeError(f"rank {rank}: {why}")
+
+    # Mini-batches
+
+    def room(self, fed: int) -> bool:
+        """Whether another mini-batch may be fed, if `fed` wait; the same on all ranks."""
+        return self._depth is None or fed < self._depth
+
+    def feed(self, found: dict[str, Ids] | None, train: bool) -> RankFed | None:
+        """Feeds the ids of all features; None, on all ranks, if a rank has none."""
+        emb, tables = self._emb, len(self._emb.tables)
+        asked = np.zeros((self.size, tables + 1), np.int64)
+        if emb._engine is None:
+            self._open(found)
+        examples = 0
+        if found is not None:
+            examples = next(iter(found.values())).examples()
+            route = _stepwell.Route(emb._engine, list(enumerate(found.values())), examples)
+            asked[:, :tables] = np.reshape(route.counts, (self.size, tables))
+            asked[:, tables] = 1
+        wanted = self._counts(asked)
+        if found is None or not wanted[:, tables].all():
+            return None
+        asked, wanted = asked[:, :tables], np.ascontiguousarray(wanted[:, :tables])
+        self._feed_keys(route, asked, wanted, train)
+        places = {}
+        for number, (name, ids) in enumerate(found.items()):
+            places[name] = np.empty(int(ids.counts().sum()), np.int64)
+            route.places(number, places[name])
+        if self._depth is None:
+            self._depth = self._least(emb._engine.fed_max() - 1)
+        return RankFed({}, examples, train, found, places, asked, wanted)
+
+    def _open(self, found: dict[str, Ids] | None) -> None:
+        """Makes this rank's engine for mini-batches such as the first."""
+        failure = None
+        try:
+            self._emb._session(self.size, [] if found is None else self._emb._counted(found))
+        except Exception as error:
+            failure = error
+        self._agree(failure)
+
+    def _counts(self, asked: Any) -> Any:
+        """What all ranks say to this one, from what it says to each."""
+        width = [asked.shape[1]] * self.size
+        return self._exchange(asked.ravel(), width, width).reshape(asked.shape)
+
+    def _feed_keys(self, route: Any, asked: Any, wanted: Any, train: bool) -> None:
+        keys = self._keys(route, asked, wanted)
+        failure = None
+        try:
+            _stepwell.feed_keys(self._emb._engine, wanted, keys, train)
+        except Exception as error:
+            failure = error
+        self._agree(failure)
+
+    def _keys(self, route: Any, asked: Any, wanted: Any) -> Any:
+        """The keys that all ranks ask of this one."""
+        keys = np.empty(int(asked.sum()), np.int64)
+        route.keys(keys)
+        return self._exchange(keys, asked.sum(1), wanted.sum(1))
+
+    def _dims(self) -> Any:
+        return np.array([table.dim for table in self._emb.tables.values()])
+
+    def rows(self, fed: RankFed) -> list[Any]:
+        """The rows of the current mini-batch, by table (rows, dim)."""
+        dims = self._dims()
+        own = np.empty(int((fed.wanted @ dims).sum()), np.float32)
+        _stepwell.answer(self._emb._engine, fed.wanted, own)
+        return self._of_tables(self._exchange(own, fed.wanted @ dims, fed.asked @ dims), fed.asked)
+
+    def _of_tables(self, lanes: Any, asked: Any) -> list[Any]:
+        """Rows by table, from those of all ranks."""
+        dims = self._dims()
+        parts = np.split(lanes, np.cumsum((asked * dims).ravel())[:-1])
+        tables = len(dims)
+        of_table = [np.concatenate(parts[table::tables]) for table in range(tables)]
+        return [rows.reshape(-1, dim) for rows, dim in zip(of_table, dims)]
+
+    def begin(self, turn: RankTurn) -> None:
+        """Makes `turn` the current mini-batch."""
+        self._turn = turn if turn.train else None
+
+    def stepped(self) -> int:
+        """Number of steps that wait for the other ranks."""
+        return 1 if self._turn is not None and self._turn.gradients is not None else 0
+
+    def settle(self) -> None:
+        """Ends the current mini-batch's step, if all ranks made it."""
+        turn, self._turn = self._turn, None
+        if turn is None or not self._least(0 if turn.gradients is None else 1):
+            return
+        gradients = turn.gradients or []
+        emb, fed, dims = self._emb, turn.fed, self._dims()
+        if turn.lr != emb._rate():
+            emb._set_rate(turn.lr)
+        parts = []
+        for gradient, asked in zip(gradients, fed.asked.T):
+            parts.append(np.split(gradient, np.cumsum(asked)[:-1]))
+        lanes = [part[rank].ravel() for rank in range(self.size) for part in parts]
+        # The loss is the mean of all ranks', as with DistributedDataParallel.
+        mean = np.concatenate(lanes) / np.float32(self.size)
+        found = self._exchange(mean, fed.asked @ dims, fed.wanted @ dims)
+        _stepwell.push_answers(emb._engine, fed.wanted, found)
+
+    # Rows
+
+    def read(self, feature: int, values: Any, count: int) -> Any:
+        """Rows (ids, dim) of a feature's ids; each rank gives its own."""
+        emb, dims = self._emb, self._dims()
+        engine = emb._session()
+        route = _stepwell.Route(engine, [(feature, (values, None, None))], count)
+        asked = np.reshape(np.array(route.counts, np.int64), (self.size, len(dims)))
+        wanted = self._counts(asked)
+        keys = self._keys(route, asked, wanted)
+        own = np.empty(int((wanted @ dims).sum()), np.float32)
+        _stepwell.read_keys(engine, wanted, keys, own)
+        rows = self._of_tables(self._exchange(own, wanted @ dims, asked @ dims), asked)
+        places = np.empty(count, np.int64)
+        route.places(feature, places)
+        table = emb._numbers[list(emb.features.values())[feature].table]
+        return rows[table][places]
+
+    def digest(self) -> str:
+        """A digest of the rows of all ranks."""
+        return _stepwell.digest_of(self.meet(_stepwell.digest_rows(self._emb._session())))
+
+
+class RankTurn(Turn):
+    """The current mini-batch of embeddings of several ranks."""
+
+    fed: RankFed
+
+    def __init__(self, emb: Any, fed: RankFed):
+        super().__init__(emb, fed)
+        self.gradients: list[Any] | None = None
+        """Gradients of the tables' rows, once the step was made."""
+        self.lr = 0.0
+
+    def _fill(self, found: dict[str, Any]) -> None:
+        emb = self.emb
+        for name, rows in zip(emb.tables, emb._ranks.rows(self.fed)):
+            self.leaves[name] = self._leaf(rows)
+        for name, feature in emb.features.items():
+            found[name] = self._of_feature(name, feature.pooling, self.leaves[feature.table])
+        if emb._joined:
+            self.leaf = torch.cat([found[name] for name in emb.features], 1)
+        emb._ranks.begin(self)
+
+    def _of_feature(self, name: str, pooling: str | None, rows: Any) -> Any:
+        ids, index = self.fed.ids[name], torch.from_numpy(self.fed.places[name])
+        if ids.offsets is None and ids.weights is None and pooling is not None:
+            return torch.nn.functional.embedding(index, rows)
+        counts = ids.counts()
+        offsets = torch.from_numpy(np.concatenate([[0], counts.cumsum()]))
+        if pooling is None:
+            return Rows(rows, index, offsets)
+        factors = None if ids.weights is None else np.asarray(ids.weights, np.float32)
+        if pooling != "sum":
+            each = {"mean": counts, "sqrt_n": np.sqrt(counts)}[pooling]
+            of_bags = np.divide(1, each, where=counts > 0, out=np.zeros(len(counts)))
+            of_ids = np.repeat(of_bags, counts).astype(np.float32)
+            factors = of_ids if factors is None else of_ids * factors
+        if len(rows) == 0:
+            return rows.new_zeros((self.fed.examples, rows.shape[1]))
+        return torch.nn.functional.embedding_bag(
+            index,
+            rows,
+            offsets,
+            mode="sum",
+            include_last_offset=True,
+            per_sample_weights=None if factors is None else torch.from_numpy(factors),
+        )
+
+    def _params(self) -> list[Any]:
+        return list(self.leaves.values())
+
+    def record(self, lr: float) -> None:
+        """Takes the gradients that PyTorch recorded, until all ranks have made the step."""
+        gradients = [(leaf, taken(leaf)) for leaf in self.leaves.values()]
+        self.gradients = [
+            np.zeros(tuple(leaf.shape), np.float32) if gradient is None else gradient
+            for leaf, gradient in gradients
+        ]
+        self.lr = lr

@@ -1,0 +1,399 @@
+//! Ids of several ranks: keys go to the ranks that have their rows, rows come back, and gradients
+//! go the same way. Python exchanges the arrays.
+//!
+//! - **Layout.** Arrays that ranks exchange are in the order of ranks, then of tables. A rank's
+//!   session has one example per rank, with a bag per table: the keys that this rank asked for.
+//! - **Determinism.** Gradients of a row are added in the order of ranks.
+
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use stepwell_base::Key;
+use stepwell_base::owner::owner;
+use stepwell_engine::{BagsRef, Columns, DenseView, Field, Grouper, ModelDigest, Pooling, Purpose};
+use stepwell_engine::{Request, Turn};
+
+use crate::arrays::{Array, ArrayMut};
+use crate::engine::Engine;
+use crate::errors::{failed, wrong};
+use crate::ids::{IdArrays, Ids};
+use crate::pushing::{current, lock};
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Route>()?;
+    module.add_function(wrap_pyfunction!(feed_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(answer, module)?)?;
+    module.add_function(wrap_pyfunction!(push_answers, module)?)?;
+    module.add_function(wrap_pyfunction!(read_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(digest_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(digest_of, module)?)
+}
+
+/// Columns of a session that returns the rows of `tables` tables as they are.
+pub(crate) fn columns(tables: usize) -> Columns {
+    let field = Field { column: 0, pooling: Pooling::None };
+    Columns { of_fields: vec![vec![field]; tables], count: 0 }
+}
+
+/// The keys of a table, and where each id finds its row.
+#[derive(Default)]
+struct TableRoute {
+    /// Keys, by the rank that has their rows.
+    keys: Vec<Vec<Key>>,
+    /// Row of each id among the table's rows that come back, feature by feature.
+    places: Vec<i64>,
+}
+
+/// The keys of a mini-batch of this rank.
+#[pyclass(frozen, module = "stepwell._stepwell")]
+pub(crate) struct Route {
+    tables: Vec<TableRoute>,
+    /// Table of each feature, and where its ids are in [`TableRoute::places`]; `None` for features
+    /// without ids.
+    features: Vec<Option<(usize, std::ops::Range<usize>)>>,
+    ranks: usize,
+}
+
+#[pymethods]
+impl Route {
+    /// Routes the ids of features, which are given by number, of `examples` examples.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        engine: &Bound<'_, Engine>,
+        ids: Vec<(usize, Ids<'_>)>,
+        examples: usize,
+    ) -> PyResult<Self> {
+        let engine = engine.get();
+        let mut arrays: Vec<Option<IdArrays>> = engine.features.iter().map(|_| None).collect();
+        for (number, ids) in &ids {
+            let name = &engine.feature(*number)?.name;
+            arrays[*number] = Some(IdArrays::of(ids, name, examples)?);
+        }
+        Ok(py.detach(|| Self::of(engine, &arrays)))
+    }
+
+    /// Number of keys for each rank, by table. // (ranks * tables)
+    #[getter]
+    fn counts(&self) -> Vec<usize> {
+        let of_rank =
+            |rank: usize| self.tables.iter().map(move |table: &TableRoute| table.keys[rank].len());
+        (0..self.ranks).flat_map(of_rank).collect()
+    }
+
+    /// Copies the keys for all ranks to `keys`.
+    fn keys(&self, keys: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut keys = ArrayMut::<i64>::of(keys, "keys")?;
+        let of_rank =
+            |rank| self.tables.iter().flat_map(move |table: &TableRoute| &table.keys[rank]);
+        let all = (0..self.ranks).flat_map(of_rank);
+        keys.elements().iter_mut().zip(all).for_each(|(to, key)| *to = key.0 as i64);
+        Ok(())
+    }
+
+    /// Copies the row of each id of a feature to `places`.
+    fn places(&self, feature: usize, places: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut places = ArrayMut::<i64>::of(places, "places")?;
+        let Some(Some((table, range))) = self.features.get(feature) else {
+            return Err(wrong(format!("feature {feature} has no ids")));
+        };
+        let (found, places) = (&self.tables[*table].places[range.clone()], places.elements());
+        if found.len() != places.len() {
+            return Err(wrong(format!("give {} places, not {}", found.len(), places.len())));
+        }
+        places.copy_from_slice(found);
+        Ok(())
+    }
+}
+
+impl Route {
+    fn of(engine: &Engine, ids: &[Option<IdArrays>]) -> Self {
+        let tables = engine.pool.install(|| {
+            let tables = engine.of_tables.par_iter().zip(&engine.salts);
+            let tables = tables.zip(&engine.admits);
+            let route = |((features, salt), admits): ((&Vec<usize>, &u64), &u8)| {
+                table_route(engine, (features, *salt, *admits), ids)
+            };
+            tables.map(route).collect()
+        });
+        let mut features = vec![None; ids.len()];
+        for (table, of_table) in engine.of_tables.iter().enumerate() {
+            let mut begin = 0;
+            for feature in of_table {
+                let Some(ids) = &ids[*feature] else { continue };
+                let end = begin + ids.values.count();
+                features[*feature] = Some((table, begin..end));
+                begin = end;
+            }
+        }
+        Self { tables, features, ranks: engine.of.ranks }
+    }
+}
+
+/// The route of the ids of a table's `features`. A key that is admitted after `admits` occurrences
+/// goes as often as it occurs here, but no more often than that, so that its owner counts it.
+fn table_route(
+    engine: &Engine,
+    (features, salt, admits): (&[usize], u64, u8),
+    ids: &[Option<IdArrays>],
+) -> TableRoute {
+    let ranks = engine.of.ranks;
+    let mut keys = Vec::new();
+    for feature in features {
+        if let Some(ids) = &ids[*feature] {
+            let namespace = &engine.features[*feature].namespace;
+            ids.values.keys(0..ids.values.count(), namespace, &mut keys);
+        }
+    }
+    let mut request = Request::default();
+    Grouper::default().group_into(&keys, salt, &mut request);
+    let mut of_ranks = vec![Vec::new(); ranks];
+    let mut found = Vec::with_capacity(request.distinct.len());
+    let mut times = vec![0u32; request.distinct.len()];
+    request.occurrence_rows.iter().for_each(|row| times[*row as usize] += 1);
+    for (key, times) in request.distinct.iter().zip(times) {
+        let rank = owner(*key, ranks);
+        found.push((rank, of_ranks[rank].len()));
+        let times = times.min(u32::from(admits).max(1)) as usize;
+        of_ranks[rank].extend(std::iter::repeat_n(key.salted(salt), times));
+    }
+    let firsts = of_ranks.iter().scan(0, |sum, keys| {
+        let first = *sum;
+        *sum += keys.len();
+        Some(first)
+    });
+    let firsts: Vec<usize> = firsts.collect();
+    let place = |row: &u32| {
+        let (rank, number) = found[*row as usize];
+        (firsts[rank] + number) as i64
+    };
+    TableRoute { keys: of_ranks, places: request.occurrence_rows.iter().map(place).collect() }
+}
+
+/// Keys of every rank and table, from the counts of [`Route::counts`].
+struct Received<'a> {
+    /// By table, then rank.
+    keys: Vec<Vec<&'a [i64]>>,
+}
+
+impl<'a> Received<'a> {
+    fn of(engine: &Engine, counts: &[i64], mut keys: &'a [i64]) -> PyResult<Self> {
+        let (ranks, tables) = (engine.of.ranks, engine.dims.len());
+        let total: i64 = counts.iter().sum();
+        if counts.len() != ranks * tables || total != keys.len() as i64 {
+            return Err(wrong(format!("{} counts of {} keys", counts.len(), keys.len())));
+        }
+        let mut found = vec![Vec::with_capacity(ranks); tables];
+        for of_rank in counts.chunks(tables) {
+            for (found, count) in found.iter_mut().zip(of_rank) {
+                let (own, rest) = keys.split_at(*count as usize);
+                found.push(own);
+                keys = rest;
+            }
+        }
+        Ok(Self { keys: found })
+    }
+}
+
+/// Feeds the `keys` that ranks ask for.
+#[pyfunction]
+fn feed_keys(
+    py: Python<'_>,
+    engine: &Bound<'_, Engine>,
+    counts: &Bound<'_, PyAny>,
+    keys: &Bound<'_, PyAny>,
+    train: bool,
+) -> PyResult<()> {
+    let engine = engine.get();
+    let (counts, keys) = (Array::<i64>::of(counts, "counts")?, Array::<i64>::of(keys, "keys")?);
+    let received = Received::of(engine, counts.elements(), keys.elements())?;
+    let purpose = if train { Purpose::Train } else { Purpose::Evaluate };
+    let prepared = py.detach(|| {
+        let feeder = &mut *lock(&engine.feeder);
+        for (bags, of_ranks) in feeder.bags.iter_mut().zip(&received.keys) {
+            bags.keys.clear();
+            bags.ends.clear();
+            for keys in of_ranks {
+                bags.keys.extend(keys.iter().map(|key| Key(*key as u64)));
+                bags.ends.push(bags.keys.len() as u32);
+            }
+        }
+        let foreign = feeder.bags.iter().zip(&engine.salts).any(|(bags, salt)| {
+            let is_foreign =
+                |key: &Key| owner(key.salted(*salt), engine.of.ranks) != engine.of.rank;
+            bags.keys.iter().any(is_foreign)
+        });
+        if foreign {
+            let why =
+                "keys of another rank's rows: ranks have different tables or numbers of ranks";
+            return Err(wrong(why.to_owned()));
+        }
+        let bags: Vec<BagsRef<'_>> = feeder.bags.iter().map(BagsRef::from).collect();
+        let prepare = || feeder.preparer.prepare(engine.of.ranks, &bags, None, purpose);
+        engine.pool.install(prepare).map_err(failed)
+    })?;
+    engine.with(py, |session| session.feed_prepared(prepared).map_err(failed))
+}
+
+/// Where the rows of each rank and table begin in an array that ranks exchange, and their number.
+fn blocks(turn: &Turn<'_>, counts: &[i64], dims: &[usize]) -> PyResult<Vec<Vec<Block>>> {
+    let tables = dims.len();
+    let mut found = vec![Vec::new(); tables];
+    let (mut begin, mut first) = (0, vec![0; tables]);
+    for of_rank in counts.chunks(tables) {
+        for (table, count) in of_rank.iter().enumerate() {
+            let rows = *count as usize;
+            found[table].push(Block { begin, first: first[table], rows });
+            begin += rows * dims[table];
+            first[table] += rows;
+        }
+    }
+    let fed = (0..tables).map(|table| turn.occurrence_rows(table).len());
+    if !fed.eq(first) {
+        return Err(wrong("the counts aren't those of the current mini-batch".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Rows of one table for one rank.
+#[derive(Clone, Copy)]
+struct Block {
+    /// Where they begin in the array.
+    begin: usize,
+    /// Number of the first among the table's keys.
+    first: usize,
+    rows: usize,
+}
+
+/// Copies the current mini-batch's rows to `rows`, for the ranks that asked for them.
+#[pyfunction]
+fn answer(
+    py: Python<'_>,
+    engine: &Bound<'_, Engine>,
+    counts: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let engine = engine.get();
+    let (counts, mut rows) = (Array::<i64>::of(counts, "counts")?, ArrayMut::of(rows, "rows")?);
+    engine.with_turn(py, |turn| {
+        let blocks = blocks(&turn, counts.elements(), &engine.dims)?;
+        let rows = rows.elements();
+        check_lanes(&blocks, &engine.dims, rows.len())?;
+        for (table, (blocks, dim)) in blocks.iter().zip(&engine.dims).enumerate() {
+            let mut own = vec![0.0; turn.keys(table).len() * dim];
+            turn.copy_rows(table, &mut own);
+            let of_keys = turn.occurrence_rows(table);
+            for Block { begin, first, rows: count } in blocks {
+                let to = rows[*begin..begin + count * dim].chunks_mut(*dim);
+                for (to, row) in to.zip(&of_keys[*first..first + count]) {
+                    to.copy_from_slice(&own[*row as usize * dim..][..*dim]);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn check_lanes(blocks: &[Vec<Block>], dims: &[usize], given: usize) -> PyResult<()> {
+    let of_table = |(blocks, dim): (&Vec<Block>, &usize)| {
+        blocks.iter().map(|block| block.rows * dim).sum::<usize>()
+    };
+    let wanted: usize = blocks.iter().zip(dims).map(of_table).sum();
+    if given == wanted {
+        return Ok(());
+    }
+    Err(wrong(format!("the rows of all ranks have {wanted} elements, not {given}")))
+}
+
+/// Ends the step with the gradients of the rows that ranks asked for.
+#[pyfunction]
+fn push_answers(
+    py: Python<'_>,
+    engine: &Bound<'_, Engine>,
+    counts: &Bound<'_, PyAny>,
+    gradients: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let engine = engine.get();
+    let counts = Array::<i64>::of(counts, "counts")?;
+    let gradients = Array::<f32>::of(gradients, "gradients")?;
+    engine.with(py, |session| {
+        let turn = current(session)?;
+        if !turn.trains() {
+            return Err(wrong("the mini-batch was fed for an evaluation".to_owned()));
+        }
+        let blocks = blocks(&turn, counts.elements(), &engine.dims)?;
+        let gradients = gradients.elements();
+        check_lanes(&blocks, &engine.dims, gradients.len())?;
+        let sums = blocks.iter().zip(&engine.dims).enumerate().map(|(table, (blocks, dim))| {
+            let mut sums = vec![0.0f32; turn.keys(table).len() * dim];
+            let of_keys = turn.occurrence_rows(table);
+            for Block { begin, first, rows } in blocks {
+                let from = gradients[*begin..begin + rows * dim].chunks(*dim);
+                for (from, row) in from.zip(&of_keys[*first..first + rows]) {
+                    let sum = &mut sums[*row as usize * dim..][..*dim];
+                    sum.iter_mut().zip(from).for_each(|(sum, gradient)| *sum += gradient);
+                }
+            }
+            (table, sums)
+        });
+        let sums: Vec<(usize, Vec<f32>)> = sums.collect();
+        let d_rows: Vec<(usize, &[f32])> =
+            sums.iter().map(|(table, sums)| (*table, &sums[..])).collect();
+        turn.push_all(&[], &[], &d_rows).map_err(failed)
+    })
+}
+
+/// Copies the rows of `keys`, which ranks ask for, to `rows`; a row that doesn't exist has initial
+/// weights.
+#[pyfunction]
+fn read_keys(
+    py: Python<'_>,
+    engine: &Bound<'_, Engine>,
+    counts: &Bound<'_, PyAny>,
+    keys: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let engine = engine.get();
+    let (counts, keys) = (Array::<i64>::of(counts, "counts")?, Array::<i64>::of(keys, "keys")?);
+    let mut rows = ArrayMut::<f32>::of(rows, "rows")?;
+    let received = Received::of(engine, counts.elements(), keys.elements())?;
+    engine.with(py, |session| {
+        let mut of_tables = Vec::new();
+        for (table, of_ranks) in received.keys.iter().enumerate() {
+            let keys: Vec<Key> =
+                of_ranks.iter().flat_map(|keys| *keys).map(|key| Key(*key as u64)).collect();
+            of_tables.push(match &keys[..] {
+                [] => Vec::new(),
+                keys => session.read(table, keys).map_err(failed)?,
+            });
+        }
+        let (mut rest, mut begins) = (rows.elements(), vec![0; of_tables.len()]);
+        let wanted: usize = of_tables.iter().map(Vec::len).sum();
+        if rest.len() != wanted {
+            return Err(wrong(format!("rows have {} elements, not {wanted}", rest.len())));
+        }
+        for rank in 0..engine.of.ranks {
+            for (table, read) in of_tables.iter().enumerate() {
+                let lanes = received.keys[table][rank].len() * engine.dims[table];
+                let (own, others) = std::mem::take(&mut rest).split_at_mut(lanes);
+                own.copy_from_slice(&read[begins[table]..begins[table] + lanes]);
+                begins[table] += lanes;
+                rest = others;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Digest of the rows of this rank, for [`digest_of`].
+#[pyfunction]
+fn digest_rows(py: Python<'_>, engine: &Bound<'_, Engine>) -> PyResult<[u64; 3]> {
+    engine.get().with(py, |session| Ok(session.digest_rows().map_err(failed)?.of_rows()))
+}
+
+/// The digest of the rows of all ranks.
+#[pyfunction]
+fn digest_of(parts: Vec<[u64; 3]>) -> String {
+    let mut digest = ModelDigest::default();
+    parts.into_iter().for_each(|part| digest.add_rows(part));
+    digest.finish(&DenseView::default())
+}
