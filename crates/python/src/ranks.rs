@@ -39,17 +39,16 @@ pub(crate) fn columns(tables: usize) -> Columns {
 struct TableRoute {
     /// Keys, by the rank that has their rows.
     keys: Vec<Vec<Key>>,
-    /// Row of each id among the table's rows that come back, feature by feature.
-    places: Vec<i64>,
+    /// Row of each id among the table's rows that come back, by feature of the table.
+    places: Vec<Vec<i64>>,
 }
 
 /// The keys of a mini-batch of this rank.
 #[pyclass(frozen, module = "stepwell._stepwell")]
 pub(crate) struct Route {
     tables: Vec<TableRoute>,
-    /// Table of each feature, and where its ids are in [`TableRoute::places`]; `None` for features
-    /// without ids.
-    features: Vec<Option<(usize, std::ops::Range<usize>)>>,
+    /// Table of each feature, and its number in [`TableRoute::places`].
+    features: Vec<(usize, usize)>,
     ranks: usize,
 }
 
@@ -69,7 +68,7 @@ impl Route {
             let name = &engine.feature(*number)?.name;
             arrays[*number] = Some(IdArrays::of(ids, name, examples)?);
         }
-        Ok(py.detach(|| Self::of(engine, &arrays)))
+        Ok(py.detach(|| Self::of(engine, &arrays, examples)))
     }
 
     /// Number of keys for each rank, by table. // (ranks * tables)
@@ -93,10 +92,10 @@ impl Route {
     /// Copies the row of each id of a feature to `places`.
     fn places(&self, feature: usize, places: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut places = ArrayMut::<i64>::of(places, "places")?;
-        let Some(Some((table, range))) = self.features.get(feature) else {
-            return Err(wrong(format!("feature {feature} has no ids")));
+        let Some((table, number)) = self.features.get(feature) else {
+            return Err(wrong(format!("there is no feature {feature}")));
         };
-        let (found, places) = (&self.tables[*table].places[range.clone()], places.elements());
+        let (found, places) = (&self.tables[*table].places[*number], places.elements());
         if found.len() != places.len() {
             return Err(wrong(format!("give {} places, not {}", found.len(), places.len())));
         }
@@ -106,55 +105,54 @@ impl Route {
 }
 
 impl Route {
-    fn of(engine: &Engine, ids: &[Option<IdArrays>]) -> Self {
+    fn of(engine: &Engine, ids: &[Option<IdArrays>], examples: usize) -> Self {
+        let numbers = engine.of_tables.par_iter().enumerate();
         let tables = engine.pool.install(|| {
-            let tables = engine.of_tables.par_iter().zip(&engine.salts);
-            let tables = tables.zip(&engine.admits);
-            let route = |((features, salt), admits): ((&Vec<usize>, &u64), &u8)| {
-                table_route(engine, (features, *salt, *admits), ids)
-            };
-            tables.map(route).collect()
+            numbers.map(|(table, _)| table_route(engine, table, ids, examples)).collect()
         });
-        let mut features = vec![None; ids.len()];
+        let mut features = vec![(0, 0); engine.features.len()];
         for (table, of_table) in engine.of_tables.iter().enumerate() {
-            let mut begin = 0;
-            for feature in of_table {
-                let Some(ids) = &ids[*feature] else { continue };
-                let end = begin + ids.values.count();
-                features[*feature] = Some((table, begin..end));
-                begin = end;
+            for (number, feature) in of_table.iter().enumerate() {
+                features[*feature] = (table, number);
             }
         }
         Self { tables, features, ranks: engine.of.ranks }
     }
 }
 
-/// The route of the ids of a table's `features`. A key that is admitted after `admits` occurrences
-/// goes as often as it occurs here, but no more often than that, so that its owner counts it.
+/// The route of the ids of a table's features.
+///
+/// Of a table that admits keys by their occurrences, all of them go, in the order of examples, so
+/// that owners count as a single rank does; of others, distinct keys.
 fn table_route(
     engine: &Engine,
-    (features, salt, admits): (&[usize], u64, u8),
+    table: usize,
     ids: &[Option<IdArrays>],
+    examples: usize,
 ) -> TableRoute {
-    let ranks = engine.of.ranks;
-    let mut keys = Vec::new();
-    for feature in features {
-        if let Some(ids) = &ids[*feature] {
-            let namespace = &engine.features[*feature].namespace;
-            ids.values.keys(0..ids.values.count(), namespace, &mut keys);
+    let (features, salt, ranks) = (&engine.of_tables[table], engine.salts[table], engine.of.ranks);
+    let (mut keys, mut of_features) = (Vec::new(), Vec::new());
+    for example in 0..examples {
+        for (number, feature) in features.iter().enumerate() {
+            let Some(ids) = &ids[*feature] else { continue };
+            ids.values.keys(ids.bag(example), &engine.features[*feature].namespace, &mut keys);
+            of_features.resize(keys.len(), number);
         }
     }
     let mut request = Request::default();
     Grouper::default().group_into(&keys, salt, &mut request);
     let mut of_ranks = vec![Vec::new(); ranks];
-    let mut found = Vec::with_capacity(request.distinct.len());
-    let mut times = vec![0u32; request.distinct.len()];
-    request.occurrence_rows.iter().for_each(|row| times[*row as usize] += 1);
-    for (key, times) in request.distinct.iter().zip(times) {
-        let rank = owner(*key, ranks);
-        found.push((rank, of_ranks[rank].len()));
-        let times = times.min(u32::from(admits).max(1)) as usize;
-        of_ranks[rank].extend(std::iter::repeat_n(key.salted(salt), times));
+    // The rank of each distinct key, and its first place there.
+    let mut found = vec![None; request.distinct.len()];
+    for row in &request.occurrence_rows {
+        let (row, key) = (*row as usize, request.distinct[*row as usize]);
+        let rank = found[row].map_or_else(|| owner(key, ranks), |(rank, _)| rank);
+        if found[row].is_none() {
+            found[row] = Some((rank, of_ranks[rank].len()));
+        } else if engine.admits[table] <= 1 {
+            continue;
+        }
+        of_ranks[rank].push(key.salted(salt));
     }
     let firsts = of_ranks.iter().scan(0, |sum, keys| {
         let first = *sum;
@@ -162,11 +160,12 @@ fn table_route(
         Some(first)
     });
     let firsts: Vec<usize> = firsts.collect();
-    let place = |row: &u32| {
-        let (rank, number) = found[*row as usize];
-        (firsts[rank] + number) as i64
-    };
-    TableRoute { keys: of_ranks, places: request.occurrence_rows.iter().map(place).collect() }
+    let mut places = vec![Vec::new(); features.len()];
+    for (row, feature) in request.occurrence_rows.iter().zip(of_features) {
+        let (rank, number) = found[*row as usize].unwrap_or_default();
+        places[feature].push((firsts[rank] + number) as i64);
+    }
+    TableRoute { keys: of_ranks, places }
 }
 
 /// Keys of every rank and table, from the counts of [`Route::counts`].

@@ -28,7 +28,7 @@ BATCH = 24
 ROWS = 120
 TABLES = {
     "user": stepwell.Table(4, init_range=0.5),
-    "item": stepwell.Table(3, init_range=0.5, storage="bf16", admit_after=2),
+    "item": stepwell.Table(3, init_range=0.5, storage="bf16", admit_after=2, sketch=1),
 }
 FEATURES = {
     "user": "user",

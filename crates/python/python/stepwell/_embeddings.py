@@ -413,8 +413,8 @@ class Embeddings:
             self._turn = None
             if self._ranks is not None:
                 rows = self._ranks.read(number, values, count)
-                return rows
-            self._session().read(number, values, rows)
+            else:
+                self._session().read(number, values, rows)
             return rows
 
     def put(self, feature: str, ids: Any, weights: Any) -> None:

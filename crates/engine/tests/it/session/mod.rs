@@ -6,6 +6,7 @@
 mod by_key;
 mod distinct_rows;
 mod errors;
+mod ranks;
 mod saved;
 
 use stepwell_base::random::Stream;
