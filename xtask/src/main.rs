@@ -18,6 +18,7 @@ mod limit;
 mod mpi;
 mod outcome;
 mod programs;
+mod python;
 mod run;
 mod sanitize;
 mod skipped;
@@ -42,7 +43,9 @@ usage: cargo xtask <command>
   floors   imports among the crates go down, never up; those among files form no circles
   tidy     sizes of files, widths of lines, heads of crates
   long     the long suite: optimized, large sizes, kernels under sanitizers, 500 runs of the
-           fuzzer, more over MPI, all of the twin, the comparison with PyTorch
+           fuzzer, more over MPI, all of the twin, the Python package, the comparison with PyTorch
+  python   the Python package: builds its wheel, installs it into a new environment, and runs its
+           tests; those of PyTorch if STEPWELL_PEER names a Python that has it
   mpi      ranks as processes, a part of `test`
   sanitize kernels under the C++ compiler's sanitizers, a part of `long`
   fuzz     runs of the program on drawn data, models and machines, killed and resumed
@@ -99,8 +102,10 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
             ("sanitize", sanitize::kernels),
             ("fuzz", run::fuzz_long),
             ("twin", run::twin_long),
+            ("python", python::check),
             ("peer", run::peer),
         ]),
+        "python" => Some(vec![("python", python::check)]),
         "mpi" => Some(vec![("mpi", programs::mpi)]),
         "sanitize" => Some(vec![("sanitize", sanitize::kernels)]),
         _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),

@@ -486,6 +486,38 @@ class RowsTest(unittest.TestCase):
                 emb.step(np.ones((1, 4), np.float32))
             np.testing.assert_allclose(before - emb.get("item", [7]), 0.75, atol=1e-6)
 
+    @unittest.skipUnless(sys.platform == "linux", "reads /proc")
+    def test_memory_is_what_the_process_grows_by(self):
+        script = """
+import sys, numpy as np, stepwell
+MIB = 1 << 20
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
+
+draw = np.random.default_rng(1)
+tables = {f"t{number}": stepwell.Table(32) for number in range(4)}
+memory = 96 * MIB
+np.ones(16 * MIB)
+before = anonymous()
+emb = stepwell.Embeddings(tables, {of: of for of in tables}, memory=memory, horizon=4, arrays="numpy")
+stepwell.optim.Adagrad(emb, lr=0.1)
+most = 0
+for _, x in emb.ahead({of: draw.integers(0, 200_000, 4096) for of in tables} for _ in range(80)):
+    emb.step(x)
+    most = max(most, anonymous() - before)
+of = emb.stats()
+assert of["rows_evicted"] > of["rows_fit"] > 100_000, of
+# Mini-batches of Python come on top: x, its gradient, and ids.
+assert most < 1.1 * memory + 16 * MIB, (most / MIB, of)
+assert most > 0.6 * memory, (most / MIB, of)
+print(most / MIB)
+"""
+        run = [sys.executable, "-c", script]
+        done = subprocess.run(run, capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_a_child_made_by_fork_does_not_keep_the_directory(self):
         with tempfile.TemporaryDirectory() as home:

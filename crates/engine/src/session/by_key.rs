@@ -43,7 +43,7 @@ impl Session {
     /// last use is the next step. Ends the current mini-batch; mini-batches fed ahead stay fed.
     ///
     /// # Errors
-    /// A table that doesn't exist, another number of weights, or one that isn't finite: these
+    /// A table that doesn't exist, another number of weights, or one that isn't finite in the table's storage: these
     /// change nothing. The error of a stage.
     pub fn write(&mut self, table: usize, keys: &[Key], weights: &[f32]) -> Result<()> {
         self.check_table(table)?;
@@ -55,10 +55,15 @@ impl Session {
                 keys.len()
             )));
         }
-        if let Some(at) = weights.iter().position(|weight| !weight.is_finite()) {
+        let storage = self.embeddings.tables()[table].storage;
+        // Also false for NaN.
+        let fits = |weight: &f32| weight.abs() <= storage.largest();
+        if let Some(at) = weights.iter().position(|weight| !fits(weight)) {
             let (row, weight) = (at / width, weights[at]);
+            let (name, most) = (storage.name(), storage.largest());
             return Err(Error::Refused(format!(
-                "the weight {weight} of row {row} (counted from 0) is not finite"
+                "the weight {weight} of row {row} (counted from 0) is not a finite number of \
+                 {name}: give -{most:e} to {most:e}"
             )));
         }
         if keys.is_empty() {

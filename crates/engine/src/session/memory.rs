@@ -23,7 +23,7 @@ use crate::{Error, Result};
 const ROWS_ON_DISK: u64 = 8;
 /// Bytes of the allocator's own memory and of stacks, and the part of the memory that they take at
 /// most.
-const ALLOWANCE: (u64, u64) = (16 << 20, 8);
+const ALLOWANCE: (u64, u64) = (32 << 20, 5);
 /// Harvested rows, and a segment, each take this fraction of the bytes of rows in memory.
 const PART: u64 = 16;
 /// Mini-batches that are only known take at most this fraction of the memory.

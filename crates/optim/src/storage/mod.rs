@@ -54,6 +54,15 @@ impl Storage {
         }
     }
 
+    /// The largest finite number.
+    pub const fn largest(self) -> f32 {
+        match self {
+            Self::F32 => f32::MAX,
+            Self::F16 => 65504.0,
+            Self::Bf16 => f32::from_bits(0x7F7F_0000),
+        }
+    }
+
     /// Number of lanes for `count` weights.
     pub const fn lanes(self, count: usize) -> usize {
         match self {

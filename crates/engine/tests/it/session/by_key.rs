@@ -104,6 +104,15 @@ fn weights_are_rounded_to_the_storage() {
         let found = session.read(0, &[Key(1)]).unwrap();
         assert_eq!(found[..3], [1.0, -0.5, 0.25]);
         assert!(found[3] != 0.1 && (found[3] - 0.1).abs() < 0.001, "{found:?}");
+        let [most, more] = match storage {
+            Storage::F16 => [65504.0, 65505.0],
+            _ => [f32::from_bits(0x7F7F_0000), f32::MAX],
+        };
+        let why = session.write(0, &[Key(1)], &[0.0, 0.0, 0.0, -more]).unwrap_err().to_string();
+        assert!(why.contains("not a finite number of"), "{why}");
+        assert_eq!(session.read(0, &[Key(1)]).unwrap(), found);
+        session.write(0, &[Key(1)], &[most; 4]).unwrap();
+        assert_eq!(session.read(0, &[Key(1)]).unwrap(), [most; 4]);
         session.write(0, &[Key(2)], &found).unwrap();
         assert_eq!(session.read(0, &[Key(2)]).unwrap(), found, "{storage:?}");
     }
