@@ -49,10 +49,11 @@ pub(crate) struct TierArgs {
 
 impl TierArgs {
     /// The tiers of tables whose mini-batches have `examples` examples and, by table, `ids` ids.
-    fn tiers(&self, (examples, ids): (u64, Vec<u64>)) -> Tiers {
+    fn tiers(&self, tables: &[TableArgs], (examples, ids): (u64, Vec<u64>)) -> Tiers {
         Tiers {
             memory: ByteCount(self.memory),
             dram: self.dram.map(ByteCount),
+            of_tables: tables.iter().map(TableArgs::dram).collect(),
             index: self.index.map(ByteCount),
             harvest: self.harvest.map(ByteCount),
             page_cache: ByteCount(self.page_cache),
@@ -257,7 +258,8 @@ impl Engine {
             of_tables[feature.table].push(number);
         }
         let salts = specs.iter().map(TableSpec::salt).collect();
-        let (width, shape, wanted) = (columns.count, shape(&tables), tiers.tiers(expected));
+        let (width, shape, wanted) =
+            (columns.count, shape(&tables), tiers.tiers(&tables, expected));
         let saved = saved.and_then(|saved| lock(&saved.0).take());
         let opened = py.detach(|| match saved {
             None => Session::open(specs, columns, shape, &wanted),

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use stepwell_engine::Error;
 
 /// Names of settings and flags of the program, and their counterparts in Python.
-const NAMES: [(&str, &str); 5] = [
+const NAMES: [(&str, &str); 6] = [
     (
         "set them aside with --force, continue from a checkpoint with --resume, or choose",
         "delete it, or choose",
@@ -13,6 +13,7 @@ const NAMES: [(&str, &str); 5] = [
     ("name a directory that `--checkpoint` wrote", "name a directory that `save` wrote"),
     ("tiers.ssd", "path"),
     ("tiers.dram", "dram"),
+    ("tables.NAME.dram", "dram of a Table"),
     ("tiers.index", "index"),
 ];
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use stepwell_base::{Namespace, TableId};
+use stepwell_base::{ByteCount, Namespace, TableId};
 use stepwell_engine::{Admission, Columns, Field, Life, Pooling, Shape, TableSpec};
 use stepwell_optim::{RowOptimizer, Rule, Storage};
 
@@ -16,6 +16,7 @@ pub(crate) struct TableArgs {
     storage: String,
     pub(crate) admit_after: u8,
     sketch: u64,
+    dram: Option<u64>,
     expire_after: u64,
     history: bool,
     init_range: f32,
@@ -25,6 +26,11 @@ pub(crate) struct TableArgs {
 }
 
 impl TableArgs {
+    /// Bytes for the table's rows in memory, if it has its own.
+    pub(crate) fn dram(&self) -> Option<ByteCount> {
+        self.dram.map(ByteCount)
+    }
+
     /// The table with number `number`.
     ///
     /// # Errors

@@ -191,12 +191,14 @@ impl Wanted<'_> {
 
     fn plan(&self, options: TierOptions) -> Result<TierPlan> {
         let examples = self.examples();
-        let load = |ids: u64| TableLoad {
+        let of_tables = &self.tiers.of_tables;
+        let load = |(table, ids): (usize, u64)| TableLoad {
+            given: of_tables.get(table).copied().flatten().map(|bytes| bytes.0),
             expected: ids.max(1),
             ids_max: ids.div_ceil(examples).max(1),
             ..TableLoad::default()
         };
-        let loads: Vec<TableLoad> = self.ids().into_iter().map(load).collect();
+        let loads: Vec<TableLoad> = self.ids().into_iter().enumerate().map(load).collect();
         TierPlan::new(self.tables, self.groups, &loads, options)
     }
 
@@ -305,7 +307,7 @@ mod tests {
         };
         let (division, _) = divided(&tiers, &[8; 26], &[]).unwrap();
         // Most ids of real mini-batches repeat.
-        assert!(division.plan.groups[0].slots > 26 * 256 / 3, "{:?}", division.plan.groups[0]);
+        assert!(division.plan.groups[0].slots > 26 * 256 / 6, "{:?}", division.plan.groups[0]);
         assert!((5..16).contains(&division.horizon), "{}", division.horizon);
         let less = Tiers { memory: ByteCount(1 << 20), expected, ..Tiers::default() };
         let why = divided(&less, &[8; 26], &[]).err().unwrap().to_string();
@@ -319,7 +321,7 @@ mod tests {
         let (division, total) = divided(&tiers, &[4], &[]).unwrap();
         let options = division.plan.options();
         assert_eq!((options.dram, options.index), (ByteCount(20 << 10), ByteCount(3 << 20)));
-        assert!(total < 48 << 20, "{total}");
+        assert!(total < 64 << 20, "{total}");
         let (division, _) = divided(&Tiers { dram, ..Tiers::default() }, &[4], &[]).unwrap();
         assert!(division.plan.options().index.0 > 500 << 20, "{:?}", division.plan.options());
         let tiers = Tiers { index: Some(ByteCount(3 << 20)), ..Tiers::default() };
@@ -331,6 +333,15 @@ mod tests {
         let tiers = Tiers { index: Some(ByteCount(10)), ..Tiers::default() };
         let why = divided(&tiers, &[4, 8], &[]).err().unwrap().to_string();
         assert!(why.contains("raise tiers.index"), "{why}");
+        let own = Some(ByteCount(1 << 20));
+        let tiers = Tiers { of_tables: vec![None, own], ..Tiers::default() };
+        let slots = |dims: &[usize]| {
+            let (division, total) = divided(&tiers, dims, &[]).unwrap();
+            assert!(total <= tiers.memory.0, "{total}");
+            division.plan.groups[1].slots
+        };
+        assert_eq!(slots(&[16, 4]), slots(&[1, 4]));
+        assert!((10_000..40_000).contains(&slots(&[16, 4])));
         let (rows, tiers) = (20_000_000, Tiers::default());
         let index = |before| divided(&tiers, &[4], before).unwrap().0.plan.options().index.0;
         assert!(index(&[rows]) > index(&[]) + 2 * rows);

@@ -65,6 +65,8 @@ pub struct Tiers {
     pub memory: ByteCount,
     /// Bytes of all tables' rows in memory, metadata included.
     pub dram: Option<ByteCount>,
+    /// Bytes of `dram` for some tables alone, by table; missing ones share the rest.
+    pub of_tables: Vec<Option<ByteCount>>,
     /// Bytes of the index of all tables' rows on disk, about 11 per row.
     pub index: Option<ByteCount>,
     /// Bytes of rows kept from pages that were read for other rows.
@@ -94,6 +96,7 @@ impl Default for Tiers {
         Self {
             memory: ByteCount(1 << 30),
             dram: None,
+            of_tables: Vec::new(),
             index: None,
             harvest: None,
             page_cache: ByteCount(0),

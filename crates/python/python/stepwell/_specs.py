@@ -19,6 +19,7 @@ class Table:
     gets its row early. With `expire_after=n`, a row is removed after n steps without a use. Either
     of them, or `history=True`, keeps each row's last step, which `Embeddings.export(since=...)`
     needs.
+    With `dram`, the table has that many bytes for its rows in memory, instead of a share.
     Initial weights are uniform in ±`init_range` and depend only on `seed`, the table and the id.
     """
 
@@ -30,9 +31,12 @@ class Table:
     init_range: float = 0.01
     seed: int = 0
     sketch: str | int = "4MiB"
+    dram: str | int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sketch", byte_count("sketch", self.sketch))
+        if self.dram is not None:
+            object.__setattr__(self, "dram", byte_count("dram", self.dram))
         check("dim", self.dim, 1, 1 << 16)
         check("admit_after", self.admit_after, 0, 255)
         check("expire_after", self.expire_after, 0, 1 << 62)
@@ -85,6 +89,7 @@ class TableArgs:
     init_range: float
     seed: int
     sketch: int
+    dram: int | None
     optimizer: str
     settings: dict[str, float]
 
