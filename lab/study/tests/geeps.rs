@@ -1,17 +1,14 @@
 //! The GeePS study with a small part of the real data: properties that hold at any size.
 
-use std::path::PathBuf;
+mod mnist;
 
 use stepwell_study::{Effort, draw, geeps};
 
 #[test]
 fn bounds_hold_nothing_is_lost_and_little_memory_costs_little() {
-    let Some(folder) = std::env::var_os("STEPWELL_DATA") else {
-        return stepwell_skip::skipped("STEPWELL_DATA is not set");
-    };
-    let options = geeps::StudyOptions { effort: Effort::Quick, part: 20, seed: 1 };
-    let folder = PathBuf::from(folder).join("mnist");
-    let figures = geeps::run(&folder, &options, &mut |_| {}).unwrap();
+    let Some(folder) = mnist::folder() else { return };
+    let options = geeps::StudyOptions { effort: Effort::Quick, part: 40, seed: 1 };
+    let figures = geeps::run(folder.path(), &options, &mut |_| {}).unwrap();
     assert_eq!(figures.lost_updates, 0);
     for of in &figures.settings {
         let mode = |name: &str| &of.modes[name];

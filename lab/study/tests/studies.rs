@@ -1,22 +1,14 @@
 //! Studies with a small part of the real data: properties that hold at any size.
 
-use std::path::PathBuf;
+mod mnist;
 
 use stepwell_study::{Costs, Effort, draw, rdma_wild, rna};
 
-fn mnist() -> Option<PathBuf> {
-    let folder = std::env::var_os("STEPWELL_DATA");
-    if folder.is_none() {
-        stepwell_skip::skipped("STEPWELL_DATA is not set");
-    }
-    Some(PathBuf::from(folder?).join("mnist"))
-}
-
 #[test]
 fn rdma_wild_is_sooner_and_learns_as_well() {
-    let Some(folder) = mnist() else { return };
+    let Some(folder) = mnist::folder() else { return };
     let options = rdma_wild::StudyOptions { effort: Effort::Quick, part: 60, seed: 1 };
-    let figures = rdma_wild::run(&folder, &options, &mut |_| {}).unwrap();
+    let figures = rdma_wild::run(folder.path(), &options, &mut |_| {}).unwrap();
     assert_eq!(figures.lost_gradients, 0);
     for model in &figures.models {
         let (faster, paper) = (model.speedup["rdma_wild"], model.paper.speedup);
@@ -39,7 +31,7 @@ fn rdma_wild_is_sooner_and_learns_as_well() {
 
 #[test]
 fn rna_is_as_soon_as_more_gradients_make_it() {
-    let Some(folder) = mnist() else { return };
+    let Some(folder) = mnist::folder() else { return };
     let options = rna::StudyOptions {
         effort: Effort::Quick,
         part: 60,
@@ -47,7 +39,7 @@ fn rna_is_as_soon_as_more_gradients_make_it() {
         seeds: 2,
         costs: Costs::GIVEN,
     };
-    let figures = rna::run(&folder, &options, &mut |_| {}).unwrap();
+    let figures = rna::run(folder.path(), &options, &mut |_| {}).unwrap();
     assert_eq!((figures.lost_gradients, &figures.seeds[..]), (0, &[1, 2][..]));
     for of in &figures.settings {
         // Gradients per second, relative to the blocking sum.

@@ -22,6 +22,11 @@ impl Drop for Told {
     }
 }
 
+/// Whether tests run with the sizes of `STEPWELL_LONG`.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("STEPWELL_LONG").is_some()
+}
+
 /// Runs `work` for every case, on one thread per core; starts none after a failure.
 pub(crate) fn in_threads<T: Sync>(cases: &[T], work: &(dyn Fn(&T) + Sync)) {
     let next = AtomicUsize::new(0);

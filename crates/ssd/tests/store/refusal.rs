@@ -9,7 +9,7 @@ use stepwell_disk::{Disk, Faults, FaultyDisk, Lasting, MemDisk, Operation, Reaso
 use stepwell_ssd::{Compaction, Error, Result, Store, StoreOptions, View, WRITES_MAX};
 
 use crate::common::{assert_whole, get, keys, new_store, options, payload, put, reopen};
-use crate::harness::{Told, bytes_of, in_threads, shared};
+use crate::harness::{Told, bytes_of, in_threads, is_long, shared};
 use crate::history::{History, manifest};
 
 fn failing(operation: Operation, after: u64, lasting: Lasting) -> Faults {
@@ -175,14 +175,16 @@ fn wherever_the_disk_refuses_a_change() {
         // There are many reads, which a full disk does not refuse.
         let of_reads = [Reason::TooManyOpenFiles, Reason::DeviceError];
         let reasons = if operation == Operation::Read { &of_reads[..] } else { &Reason::ALL };
-        for reason in reasons {
-            cases.extend((0..count).map(|after| (operation, after, *reason)));
+        for (number, reason) in reasons.iter().enumerate() {
+            cases.extend((0..count).map(|after| (operation, after, *reason, number)));
         }
     }
-    in_threads(&cases, &|(operation, after, reason)| {
-        for (lasting, failures_max) in
-            [(Lasting::Once, 1), (Lasting::FromThenOn, 1), (Lasting::FromThenOn, 4)]
-        {
+    let ways = [(Lasting::Once, 1), (Lasting::FromThenOn, 1), (Lasting::FromThenOn, 4)];
+    in_threads(&cases, &|(operation, after, reason, number)| {
+        // In a long run, in all ways; otherwise alternately.
+        let first = (*after as usize + number) % ways.len();
+        let chosen = if is_long() { &ways[..] } else { &ways[first..][..1] };
+        for (lasting, failures_max) in chosen.iter().copied() {
             let _told = Told(format!("{operation} number {after}, {reason:?}, {lasting:?}"));
             let (memory, disk) = faulty();
             disk.inflict(refusing(*operation, *after, lasting, *reason));

@@ -9,7 +9,7 @@ use stepwell_base::random::Stream;
 use stepwell_disk::MemDisk;
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
-use crate::harness::{Told, in_threads, shared};
+use crate::harness::{Told, in_threads, is_long, shared};
 
 const BLOCK: u64 = 4096;
 const ROW_BYTES: [usize; 9] = [1, 8, 24, 72, 300, 1000, 2040, 4100, 9000];
@@ -189,7 +189,7 @@ fn run(seed: u64) {
 
 #[test]
 fn merging_ends_whatever_the_settings() {
-    let seeds: Vec<u64> = (0..250).collect();
+    let seeds: Vec<u64> = (0..if is_long() { 250 } else { 100 }).collect();
     in_threads(&seeds, &|seed| run(*seed));
 }
 

@@ -9,15 +9,18 @@ use stepwell_disk::{Disk, Faults, FaultyDisk, Lasting, MemDisk, Operation, Reaso
 use stepwell_ssd::{Result, Store, Verify, check};
 
 use crate::common::{KEYS, PAGE_BYTES, options};
-use crate::harness::{Told, in_threads};
+use crate::harness::{Told, in_threads, is_long};
 use crate::history::{History, manifest};
 use crate::refusal::refusing;
 use crate::sweeps::assert_few_deletions;
 
 /// Number of steps after which an unused row expires.
 const LIFE: u32 = 25;
-const SEEDS: u64 = 32;
 const STEPS: u32 = 600;
+
+fn seeds() -> u64 {
+    if is_long() { 32 } else { 14 }
+}
 
 /// Counts of what the runs did, so that a test can check that they did it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -284,7 +287,7 @@ impl Model {
 #[test]
 fn nothing_comes_back_whatever_is_swept() {
     let all = Mutex::new(Vec::new());
-    in_threads(&(0..SEEDS).collect::<Vec<_>>(), &|seed| {
+    in_threads(&(0..seeds()).collect::<Vec<_>>(), &|seed| {
         let _told = Told(format!("seed {seed}"));
         let mut model = Model::new(*seed);
         (0..STEPS).for_each(|_| model.step());
@@ -297,13 +300,13 @@ fn nothing_comes_back_whatever_is_swept() {
         let sum: u64 = all.iter().map(of).sum();
         assert!(sum >= least, "{sum} of {least}: {all:?}");
     };
-    least(|done| done.compactions, 100 * SEEDS);
-    least(|done| done.deleted, 1000 * SEEDS);
-    least(|done| done.expired, 100 * SEEDS);
-    least(|done| done.left_alone, 50 * SEEDS);
-    least(|done| done.failed, 2 * SEEDS);
-    least(|done| done.unsound, 2 * SEEDS);
-    least(|done| done.reopened, 10 * SEEDS);
-    least(|done| done.restored, 2 * SEEDS);
-    least(|done| done.bounded, 2 * SEEDS);
+    least(|done| done.compactions, 100 * seeds());
+    least(|done| done.deleted, 1000 * seeds());
+    least(|done| done.expired, 100 * seeds());
+    least(|done| done.left_alone, 50 * seeds());
+    least(|done| done.failed, 2 * seeds());
+    least(|done| done.unsound, 2 * seeds());
+    least(|done| done.reopened, 10 * seeds());
+    least(|done| done.restored, 2 * seeds());
+    least(|done| done.bounded, 2 * seeds());
 }

@@ -11,7 +11,7 @@ use stepwell_disk::{Disk, FileDisk, MemDisk, Survival};
 use stepwell_ssd::{Compaction, Lookup, Store, StoreOptions, check};
 
 use crate::common::{KEYS, ROW_BYTES, assert_whole, get, keys, options, payload};
-use crate::harness::{Told, shared};
+use crate::harness::{Told, is_long, shared};
 use crate::history::{History, manifest, version};
 
 /// Number of keys in these tests; small, so that each has many versions.
@@ -194,8 +194,7 @@ fn readers_writers_and_a_compactor_on_files() {
 
 #[test]
 fn a_crash_at_any_moment_beside_a_compactor_leaves_a_commit() {
-    let is_long = std::env::var_os("STEPWELL_LONG").is_some();
-    let crashes = if is_long { 150 } else { 60 };
+    let crashes = if is_long() { 150 } else { 30 };
     let world = MemDisk::new();
     let store = Store::create(shared(&world), background()).unwrap();
     let history = std::sync::Mutex::new(History::default());

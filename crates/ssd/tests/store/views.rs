@@ -18,7 +18,7 @@ use stepwell_ssd::{
 
 use crate::actor::Actor;
 use crate::common::{get, options, payload, put};
-use crate::harness::{Told, in_threads, scanned, shared};
+use crate::harness::{Told, in_threads, is_long, scanned, shared};
 use crate::history::History;
 
 /// Properties that distinguish views: rows in file order, and counts.
@@ -35,9 +35,14 @@ fn assert_at(view: &View, disk: &Arc<dyn Disk>, history: &History) {
     assert_eq!(view.manifest(), fresh.manifest());
 }
 
+/// Seeds of the actors whose commits views follow.
+fn seeds() -> Vec<u64> {
+    (0..if is_long() { 40 } else { 14 }).collect()
+}
+
 #[test]
 fn a_view_of_a_stores_own_directory_follows_its_commits() {
-    in_threads(&(0..40).collect::<Vec<u64>>(), &|seed| {
+    in_threads(&seeds(), &|seed| {
         let _told = Told(format!("seed {seed}"));
         let disk = MemDisk::new();
         let home = shared(&disk);
@@ -66,7 +71,7 @@ fn a_view_of_a_stores_own_directory_follows_its_commits() {
 
 #[test]
 fn a_view_goes_from_snapshot_to_snapshot() {
-    in_threads(&(0..40).collect::<Vec<u64>>(), &|seed| {
+    in_threads(&seeds(), &|seed| {
         let _told = Told(format!("seed {seed}"));
         let disk = MemDisk::new();
         let compaction = [Compaction::Inline, Compaction::Background][*seed as usize % 2];

@@ -235,7 +235,7 @@ fn a_resumed_run_makes_a_cache_of_whole_epochs_alone() {
     let parts = ["part-*.tsv"];
     let skip = ["--data.epochs", "3", "--data.skip_max", "20"];
     let (_, expected) = train(&shop, &parts, &skip);
-    let kept = ["--checkpoint", "saved", "--checkpoint.every", "8", "--checkpoint.keep", "100"];
+    let kept = ["--checkpoint", "saved", "--checkpoint.every", "16", "--checkpoint.keep", "100"];
     let steps = || {
         let listed = fs::read_dir(shop.path("saved")).unwrap().map(|entry| entry.unwrap().path());
         let mut steps: Vec<_> = listed
@@ -258,22 +258,22 @@ fn a_resumed_run_makes_a_cache_of_whole_epochs_alone() {
         }
         said
     };
-    // 57 steps per epoch: checkpoints at steps 8 to 56, then from 64 on.
+    // 57 steps per epoch: checkpoints at steps 16 to 48, then from 64 on.
     for (part, says) in [
-        (2, Some("middle: epoch 2 makes it")),
-        (9, Some("middle: epoch 3 makes it")),
-        (17, Some("middle: no later epoch can make it")),
+        (1, Some("middle: epoch 2 makes it")),
+        (4, Some("middle: epoch 3 makes it")),
+        (8, Some("middle: no later epoch can make it")),
     ] {
         let _ = fs::remove_file(shop.path("all.cache"));
         let said = resume(&[], part, &CACHE);
         assert!(says.is_none_or(|says| said.contains(says)), "{part}: {said}");
-        assert_eq!(shop.path("all.cache").exists(), part < 17, "{part}: {said}");
-        assert_eq!(said.contains(MADE), part < 17, "{part}: {said}");
+        assert_eq!(shop.path("all.cache").exists(), part < 8, "{part}: {said}");
+        assert_eq!(said.contains(MADE), part < 8, "{part}: {said}");
     }
     let _ = fs::remove_file(shop.path("all.cache"));
     // Begun with a cache and resumed without, and the other way round.
     for (part, first, again) in
-        [(2, &CACHE[..], &CACHE[..]), (3, &[], &CACHE), (10, &CACHE, &[]), (17, &CACHE, &CACHE)]
+        [(1, &CACHE[..], &CACHE[..]), (2, &[], &CACHE), (5, &CACHE, &[]), (8, &CACHE, &CACHE)]
     {
         let said = resume(first, part, again);
         assert_eq!(said.contains(READS), !again.is_empty(), "{part}: {said}");

@@ -119,7 +119,9 @@ fn a_killed_run_goes_on() {
 fn killed(agree: &[&str]) {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 3000);
-    let keeps = ["--data.epochs", "30", "--checkpoint", "saved", "--checkpoint.every", "3"];
+    let long = std::env::var_os("STEPWELL_LONG").is_some();
+    let [epochs, more] = if long { ["30", "31"] } else { ["6", "7"] };
+    let keeps = ["--data.epochs", epochs, "--checkpoint", "saved", "--checkpoint.every", "3"];
     let keeps = [&keeps[..], agree].concat();
     let mut run = stepwell(&shop, "train", &data, &keeps);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -138,9 +140,9 @@ fn killed(agree: &[&str]) {
     let output = resume(&[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let steps = read_json(&shop.path("report.json"))["steps"].as_u64();
-    assert!(train(&shop, &data, &["--data.epochs", "30"]).status.success());
+    assert!(train(&shop, &data, &["--data.epochs", epochs]).status.success());
     assert_eq!(steps, read_json(&shop.path("report.json"))["steps"].as_u64());
-    let more = ["--data.epochs", "31", "--checkpoint", "saved", "--resume"];
+    let more = ["--data.epochs", more, "--checkpoint", "saved", "--resume"];
     let others = ["--sync.dense", "rdma_wild", "--sync.rows", "async"];
     for sync in [&others[..], &GEEPS, &[]] {
         let output = train(&shop, &data, &[&more[..], sync].concat());

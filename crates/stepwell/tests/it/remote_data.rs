@@ -41,7 +41,7 @@ names = ["user", "item"]
 type = "id"
 "#;
 
-const ROWS: usize = 12_000;
+const ROWS: usize = 6_000;
 
 fn row(n: usize) -> (i32, String, String) {
     let (user, item) = (n * 7919 % 83, n * 104_729 % 41);
@@ -144,7 +144,7 @@ fn a_run_goes_on_whether_its_data_moved_or_not() {
     let places = [urls[0].as_str(), &urls[1], &urls[2], "rows.csv"];
     for (number, place) in places.iter().enumerate() {
         let saved = format!("saved-{number}");
-        let save = ["--checkpoint", &saved, "--set", "checkpoint.every=70"];
+        let save = ["--checkpoint", &saved, "--set", "checkpoint.every=35"];
         train(&shop, &server, place, &[&save[..], &["--set", "data.epochs=1"]].concat());
         // The last checkpoint is at the end of the epoch; the one before is in its middle.
         let steps = fs::read_dir(shop.path(&saved)).unwrap().flatten().map(|entry| entry.path());

@@ -280,20 +280,20 @@ fn a_device_that_fails_leaves_checkpoints_that_anybody_goes_on_from() {
     let oracle = run(&oracle);
     let faults = [
         (Fault::NoMemory, "emulated:0: no room for "),
-        (Fault::Lost(2000), "emulated:0 is lost: it has fallen off the bus"),
-        (Fault::Launch("rows_step", 30), "emulated:0: kernel rows_step failed: an illegal"),
-        (Fault::Launch("rows_up", 40), "emulated:0: kernel rows_up failed: an illegal"),
-        (Fault::Launch("rows_down", 30), "emulated:0: kernel rows_down failed: an illegal"),
-        (Fault::Launch("rows_read", 50), "emulated:0: kernel rows_read failed: an illegal"),
-        (Fault::Launch("table_get", 50), "emulated:0: kernel table_get failed: an illegal"),
-        (Fault::Launch("table_remove", 9), "emulated:0: kernel table_remove failed: an illegal"),
+        (Fault::Lost(1000), "emulated:0 is lost: it has fallen off the bus"),
+        (Fault::Launch("rows_step", 15), "emulated:0: kernel rows_step failed: an illegal"),
+        (Fault::Launch("rows_up", 20), "emulated:0: kernel rows_up failed: an illegal"),
+        (Fault::Launch("rows_down", 15), "emulated:0: kernel rows_down failed: an illegal"),
+        (Fault::Launch("rows_read", 25), "emulated:0: kernel rows_read failed: an illegal"),
+        (Fault::Launch("table_get", 25), "emulated:0: kernel table_get failed: an illegal"),
+        (Fault::Launch("table_remove", 5), "emulated:0: kernel table_remove failed: an illegal"),
     ];
     for (number, (fault, says)) in faults.into_iter().enumerate() {
         let home = tempfile::tempdir().unwrap();
         let mut config = tiny(ModelKind::DeepFm, 2);
         config.data.epochs = 3;
         config.checkpoint.dir = Some(home.path().to_owned());
-        config.checkpoint.every = 9;
+        config.checkpoint.every = 5;
         let of_table = matches!(fault, Fault::Launch(kernel, _) if kernel.starts_with("table_"));
         let config = finding(Lookup::ALL[usize::from(of_table)], config);
         let devices = on_devices(&config, 1 + number % 2, 1200);

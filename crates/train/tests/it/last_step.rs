@@ -82,10 +82,10 @@ fn go_on(config: &Config, from: &Checkpoint, saved: &Path) -> Result<u64> {
 fn checkpoint_at(config: &Config, directory: &Path, step: u64) -> Checkpoint {
     let mut config = config.clone();
     config.checkpoint.dir = Some(directory.to_owned());
-    config.checkpoint.every = 20;
+    config.checkpoint.every = 8;
     config.checkpoint.keep = 100;
     train(&config, &surroundings(Arc::new(FullSpeed))).unwrap();
-    let mut checkpoint = Checkpoint::open(&directory.join("step-000000000020")).unwrap();
+    let mut checkpoint = Checkpoint::open(&directory.join("step-000000000008")).unwrap();
     checkpoint.step = step;
     checkpoint.run["position"]["step"] = json!(step);
     checkpoint
@@ -146,6 +146,6 @@ fn rows_without_a_history_have_no_last_step() {
     let (home, config) = (tempfile::tempdir().unwrap(), job(false));
     let from = checkpoint_at(&config, &home.path().join("first"), LAST - 3);
     let steps = go_on(&config, &from, &home.path().join("saved")).unwrap();
-    assert_eq!(steps, LAST - 3 + run(&in_memory(KIND)).steps - 20);
+    assert_eq!(steps, LAST - 3 + run(&in_memory(KIND)).steps - 8);
     assert!(steps > LAST);
 }

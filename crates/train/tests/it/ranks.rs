@@ -196,7 +196,7 @@ fn ranks_go_on_from_what_others_kept() {
         let with_life = |mut config: Config| {
             if life {
                 config.rows.admit_after = 2;
-                config.rows.expire_after = 30;
+                config.rows.expire_after = 15;
                 config.pipeline.staleness = 2;
             }
             config.data.epochs = 2;

@@ -59,9 +59,9 @@ fn pack(chunk: &Chunk, home: &Path) -> PathBuf {
 
 /// Examples of the built-in stream with bags, packed.
 fn drawn(home: &Path) -> PathBuf {
-    let options = SynthOptions { examples: 2500, vocab_scale: 0.2, ..SynthOptions::default() };
+    let options = SynthOptions { examples: 1300, vocab_scale: 0.2, ..SynthOptions::default() };
     let mut chunk = Chunk::new(Schema::CRITEO);
-    Synth::new(&options).unwrap().fill(0, 2500, &mut chunk);
+    Synth::new(&options).unwrap().fill(0, 1300, &mut chunk);
     pack(&with_bags(&chunk), home)
 }
 
@@ -202,7 +202,7 @@ fn several_tables_are_exact_on_real_data() {
     let mut chunk = Chunk::new(Schema::CRITEO);
     assert!(reader.next_chunk(&mut chunk).unwrap());
     let home = tempfile::tempdir().unwrap();
-    exact(&pack(&with_bags(&first(&chunk, 4000)), home.path()), &[0, 3]);
+    exact(&pack(&with_bags(&first(&chunk, 2000)), home.path()), &[0, 3]);
 }
 
 /// The first examples of a chunk.
@@ -305,6 +305,8 @@ fn every_model_takes_tables_of_unequal_dimensions() {
                 feature("narrow", &["C6"], |_| {}),
                 feature("embedding", &["C7-C12"], |_| {}),
             ];
+            // As many as show in an evaluation that the model learns.
+            config.synth.examples = 2800;
             config.tiers.dram = config.tiers.dram.max(Some(ByteCount(220 << 10)));
             run(&config)
         };

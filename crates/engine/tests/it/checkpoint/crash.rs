@@ -12,9 +12,15 @@ use crate::checkpoint::harness::{Told, in_threads};
 use crate::checkpoint::judge::{go_on, judge};
 use crate::checkpoint::life::{ALONE, Ledger, Ranks, SEVERAL, live, script};
 
-/// Number of random survivals per cut.
-fn torn() -> u64 {
-    if std::env::var_os("STEPWELL_LONG").is_some() { 6 } else { 2 }
+/// How the disk survives a cut: in a long run in every way, and six random ones; otherwise in one
+/// random way, and alternately with all or nothing of what was not synced.
+fn survivals(cut_after: u64) -> Vec<Survival> {
+    let torn = |n| Survival::Torn(cut_after << 8 | n);
+    let whole = [Survival::SyncedAlone, Survival::Everything];
+    match std::env::var_os("STEPWELL_LONG") {
+        Some(_) => whole.into_iter().chain((0..6).map(torn)).collect(),
+        None => vec![whole[cut_after as usize % 2], torn(0)],
+    }
 }
 
 fn cutting(world: &MemDisk, cut_after: Option<u64>) -> FaultyDisk {
@@ -26,9 +32,8 @@ fn cut(cut_after: u64, ranks: Ranks) -> u64 {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     // Failing to remove an old checkpoint doesn't end the run.
     let _ = script(&cutting(&world, Some(cut_after)), ranks, &mut ledger);
-    let torn = (0..torn()).map(|n| Survival::Torn(cut_after << 8 | n));
     let mut survived = 0;
-    for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {
+    for survival in survivals(cut_after) {
         let _told = Told(format!("{ranks:?} cut after {cut_after}, {survival:?}, {ledger:?}"));
         survived += survive(&world.crash(survival), &ledger, survival);
     }
@@ -73,7 +78,7 @@ fn cut_everywhere(ranks: Ranks) {
         survived.fetch_add(cut(*cut_after, ranks), Ordering::Relaxed);
     });
     let (cuts, survived) = (cuts.len(), survived.into_inner());
-    assert!(cuts > 300 && survived > 5 * cuts as u64, "{survived} crashes survived of {cuts} cuts");
+    assert!(cuts > 300 && survived > 2 * cuts as u64, "{survived} crashes survived of {cuts} cuts");
 }
 
 #[test]

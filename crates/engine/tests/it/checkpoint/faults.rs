@@ -37,14 +37,14 @@ fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
         let left = format!(".incomplete-step-{step:012}");
         assert!(!saved.exists(&left).unwrap(), "a failed checkpoint leaves nothing");
     }
-    let survivals = [Survival::SyncedAlone, Survival::Torn(after)];
-    // Both in a long run, otherwise alternately.
-    let chosen = if is_long() { &survivals[..] } else { &survivals[after as usize % 2..][..1] };
-    for survival in chosen {
-        let crashed = world.crash(*survival);
-        go_on(&crashed, &judge(&crashed, &ledger));
+    let ends = [Some(Survival::SyncedAlone), Some(Survival::Torn(after)), None];
+    // Each of them in a long run; otherwise alternately, with every kind of failure.
+    let first = after as usize / KINDS.len() % ends.len();
+    let chosen = if is_long() { &ends[..] } else { &ends[first..][..1] };
+    for end in chosen {
+        let left = end.map_or_else(|| world.clone(), |survival| world.crash(survival));
+        go_on(&left, &judge(&left, &ledger));
     }
-    go_on(&world, &judge(&world, &ledger));
     noticed
 }
 

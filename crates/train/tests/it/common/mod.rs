@@ -35,10 +35,10 @@ pub(crate) fn run(config: &Config) -> Report {
     train(config, &surroundings(Arc::new(FullSpeed))).unwrap()
 }
 
-/// A small job: 40 steps of 64 examples, some 6,000 rows.
+/// A small job: 20 steps of 64 examples, some 4,000 rows.
 fn job(kind: ModelKind) -> Config {
     let mut config = Config { threads: 2, ..Config::default() };
-    config.synth.examples = 2800;
+    config.synth.examples = 1400;
     config.synth.vocab_scale = 0.2;
     config.data.mini_batch = 64;
     config.model.kind = kind;
