@@ -1,5 +1,6 @@
 """The notebooks of the documentation run from top to bottom."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -13,12 +14,15 @@ NOTEBOOKS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "n
 
 # Runs cells as a notebook does, one after the other; a traceback shows the cell's lines.
 CELLS = """
-import json, linecache, sys
+import json, linecache, sys, traceback
 names = {"__name__": "__main__"}
 for number, source in enumerate(json.load(sys.stdin), 1):
     cell = f"<cell {number}>"
     linecache.cache[cell] = (len(source), None, source.splitlines(True), cell)
-    exec(compile(source, cell, "exec"), names)
+    try:
+        exec(compile(source, cell, "exec"), names)
+    except Exception:
+        sys.exit(traceback.format_exc())
 """
 
 
@@ -29,18 +33,15 @@ def code_of(name):
     return ["".join(of["source"]) for of in notebook["cells"] if of["cell_type"] == "code"]
 
 
-def is_there(name):
-    try:
-        __import__(name)
-    except ImportError:
-        return False
-    return True
+def is_there(package):
+    """Whether a package is installed, or one of "this or that"."""
+    return any(importlib.util.find_spec(name) is not None for name in package.split(" or "))
 
 
 class NotebooksTest(unittest.TestCase):
     def check(self, name, *packages):
         for package in packages:
-            if not any(is_there(of) for of in package.split(" or ")):
+            if not is_there(package):
                 self.skipTest(f"{name}.ipynb needs {package}")
         package = os.path.dirname(os.path.dirname(os.path.abspath(stepwell.__file__)))
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))

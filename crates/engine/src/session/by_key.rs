@@ -43,8 +43,8 @@ impl Session {
     /// last use is the next step. Ends the current mini-batch; mini-batches fed ahead stay fed.
     ///
     /// # Errors
-    /// A table that doesn't exist, another number of weights, or one that isn't finite in the table's storage: these
-    /// change nothing. The error of a stage.
+    /// A table that doesn't exist, another number of weights, or one that isn't finite in the
+    /// table's storage: these change nothing. The error of a stage.
     pub fn write(&mut self, table: usize, keys: &[Key], weights: &[f32]) -> Result<()> {
         self.check_table(table)?;
         let width = self.embeddings.tables()[table].weight_count();

@@ -11,7 +11,7 @@ use stepwell_base::budget::Budget;
 use stepwell_base::{ByteCount, cores};
 use stepwell_ssd::StoreOptions;
 
-use super::Tiers;
+use super::tiers::Tiers;
 use crate::group_tables::GroupTables;
 use crate::request::{Columns, Request};
 use crate::rows::{EmbeddingBags, Shape};
@@ -50,15 +50,6 @@ const LEAST: u64 = 64;
 const PLENTY: u64 = 1 << 40;
 /// Steps of the binary search for the best size.
 const HALVINGS: u32 = 32;
-
-/// Size of a session's mini-batches, by which its memory is divided. Larger ones are trained, too.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExpectedBatch {
-    /// Examples; 0 if unknown.
-    pub examples: u64,
-    /// Ids of all examples, by table; empty if unknown, which means one per field and example.
-    pub ids: Vec<u64>,
-}
 
 /// The tiers of a session, and what is known ahead.
 pub(super) struct Division {
@@ -257,6 +248,7 @@ impl Wanted<'_> {
 mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
+    use super::super::tiers::ExpectedBatch;
     use super::*;
     use crate::request::Field;
 

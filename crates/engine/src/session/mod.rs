@@ -21,25 +21,24 @@ mod by_key;
 mod checkpoints;
 mod memory;
 mod preparer;
+mod tiers;
 mod turn;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::owner::RankOf;
+use stepwell_base::random;
 use stepwell_base::rules::Rules;
-use stepwell_base::{ByteCount, random};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_mem::PolicyKind;
 use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 pub use self::checkpoints::{SavedSession, Waiting};
-pub use self::memory::ExpectedBatch;
 use self::memory::{Division, Wanted};
 pub use self::preparer::{BagsRef, Prepared, Preparer};
 use self::preparer::{Capacity, Fed, TableFields};
+pub use self::tiers::{ExpectedBatch, Tiers};
 pub use self::turn::Turn;
 use crate::checkpoint::{Checkpoint, Placement};
 use crate::dense::DenseView;
@@ -57,58 +56,6 @@ use crate::{Error, Result};
 
 /// Maximum number of mini-batches fed ahead.
 const HORIZON_MAX: usize = 10_001;
-
-/// Memory and disk of a session.
-#[derive(Clone, Debug)]
-pub struct Tiers {
-    /// Bytes of everything that the session allocates. Sizes that aren't set share it.
-    pub memory: ByteCount,
-    /// Bytes of all tables' rows in memory, metadata included.
-    pub dram: Option<ByteCount>,
-    /// Bytes of `dram` for some tables alone, by table; missing ones share the rest.
-    pub of_tables: Vec<Option<ByteCount>>,
-    /// Bytes of the index of all tables' rows on disk, about 11 per row.
-    pub index: Option<ByteCount>,
-    /// Bytes of rows kept from pages that were read for other rows.
-    pub harvest: Option<ByteCount>,
-    /// Bytes of files that may go through the system's page cache, which `memory` doesn't count.
-    pub page_cache: ByteCount,
-    /// Directory of the stores, which must not contain rows; `None` for a temporary one.
-    pub directory: Option<PathBuf>,
-    /// Mini-batches whose rows are loaded ahead of the one that trains.
-    pub lookahead: usize,
-    /// Mini-batches whose keys are known ahead of the one that trains, at least `lookahead` + 1.
-    /// The more are known, the better the choice of rows to evict and of rows to read together. A
-    /// mini-batch takes about 30 bytes per key; together they take at most a quarter of the memory,
-    /// for which the horizon is shortened.
-    pub horizon: usize,
-    /// The rank that this session is, which has the rows of its key shards; its callers exchange keys
-    /// and rows.
-    pub of: RankOf,
-    /// Size of the mini-batches by which the memory is divided.
-    pub expected: ExpectedBatch,
-    /// Policy that selects the rows to evict among those without a known next use.
-    pub policy: PolicyKind,
-}
-
-impl Default for Tiers {
-    fn default() -> Self {
-        Self {
-            memory: ByteCount(1 << 30),
-            dram: None,
-            of_tables: Vec::new(),
-            index: None,
-            harvest: None,
-            page_cache: ByteCount(0),
-            directory: None,
-            lookahead: 2,
-            horizon: 16,
-            of: RankOf::ALONE,
-            expected: ExpectedBatch::default(),
-            policy: PolicyKind::default(),
-        }
-    }
-}
 
 /// Counters of a session, from [`Session::figures`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,13 +78,6 @@ pub struct SessionFigures {
     pub bytes_written: u64,
     /// Bytes of the stores' files.
     pub bytes_on_disk: u64,
-}
-
-impl Tiers {
-    /// The horizon, which is at least one mini-batch beyond the lookahead.
-    fn known(&self) -> usize {
-        self.horizon.max(self.lookahead + 1)
-    }
 }
 
 /// Tables, and the mini-batches that use them.

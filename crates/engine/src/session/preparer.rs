@@ -218,8 +218,8 @@ impl Preparer {
         let needed = u128::from(dram) * rows as u128 / slots.max(1) as u128 + 1;
         Some(format!(
             "a mini-batch of {} examples needs {rows} distinct rows of table '{}', but tiers.dram, \
-             {dram} bytes, holds {slots}: give it about {needed} bytes, or memory accordingly, or feed fewer examples at \
-             once",
+             {dram} bytes, holds {slots}: give it about {needed} bytes, or more memory if it isn't \
+             set, or feed fewer examples at once",
             mini.cargo.examples, of.names,
         ))
     }

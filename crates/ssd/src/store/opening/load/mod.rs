@@ -18,7 +18,7 @@
 //!     full before the whole index would be, one thread tries again, and its result counts.
 //! - **Bounds.** For each thread the footer of a segment, a map of its deletions, and the rows of
 //!   some segments ([`StoreOptions::rows_together`]) twice, sorted and not; one more such list; and
-//!   [`StoreOptions::deletions_held`] deletions in all; the deletions of further segments are read again.
+//!   [`StoreOptions::deletions_held`] deletions in all; those of further segments are read again.
 
 mod attempt;
 mod loader;
