@@ -24,6 +24,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(answer, module)?)?;
     module.add_function(wrap_pyfunction!(push_answers, module)?)?;
     module.add_function(wrap_pyfunction!(read_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(write_keys, module)?)?;
     module.add_function(wrap_pyfunction!(digest_rows, module)?)?;
     module.add_function(wrap_pyfunction!(digest_of, module)?)
 }
@@ -54,13 +55,15 @@ pub(crate) struct Route {
 
 #[pymethods]
 impl Route {
-    /// Routes the ids of features, which are given by number, of `examples` examples.
+    /// Routes the ids of features, which are given by number, of `examples` examples. Unless it
+    /// `counts` occurrences, each key goes once.
     #[new]
     fn new(
         py: Python<'_>,
         engine: &Bound<'_, Engine>,
         ids: Vec<(usize, Ids<'_>)>,
         examples: usize,
+        counts: bool,
     ) -> PyResult<Self> {
         let engine = engine.get();
         let mut arrays: Vec<Option<IdArrays>> = engine.features.iter().map(|_| None).collect();
@@ -68,7 +71,7 @@ impl Route {
             let name = &engine.feature(*number)?.name;
             arrays[*number] = Some(IdArrays::of(ids, name, examples)?);
         }
-        Ok(py.detach(|| Self::of(engine, &arrays, examples)))
+        Ok(py.detach(|| Self::of(engine, &arrays, (examples, counts))))
     }
 
     /// Number of keys for each rank, by table. // (ranks * tables)
@@ -105,10 +108,10 @@ impl Route {
 }
 
 impl Route {
-    fn of(engine: &Engine, ids: &[Option<IdArrays>], examples: usize) -> Self {
+    fn of(engine: &Engine, ids: &[Option<IdArrays>], (examples, counts): (usize, bool)) -> Self {
         let numbers = engine.of_tables.par_iter().enumerate();
         let tables = engine.pool.install(|| {
-            numbers.map(|(table, _)| table_route(engine, table, ids, examples)).collect()
+            numbers.map(|(table, _)| table_route(engine, table, ids, (examples, counts))).collect()
         });
         let mut features = vec![(0, 0); engine.features.len()];
         for (table, of_table) in engine.of_tables.iter().enumerate() {
@@ -122,13 +125,13 @@ impl Route {
 
 /// The route of the ids of a table's features.
 ///
-/// Of a table that admits keys by their occurrences, all of them go, in the order of examples, so
-/// that owners count as a single rank does; of others, distinct keys.
+/// Of a table that admits keys by their occurrences, all of them go if it `counts`, in the order of
+/// examples, so that owners count as a single rank does; of others, distinct keys.
 fn table_route(
     engine: &Engine,
     table: usize,
     ids: &[Option<IdArrays>],
-    examples: usize,
+    (examples, counts): (usize, bool),
 ) -> TableRoute {
     let (features, salt, ranks) = (&engine.of_tables[table], engine.salts[table], engine.of.ranks);
     let (mut keys, mut of_features) = (Vec::new(), Vec::new());
@@ -149,7 +152,7 @@ fn table_route(
         let rank = found[row].map_or_else(|| owner(key, ranks), |(rank, _)| rank);
         if found[row].is_none() {
             found[row] = Some((rank, of_ranks[rank].len()));
-        } else if engine.admits[table] <= 1 {
+        } else if !counts || engine.admits[table] <= 1 {
             continue;
         }
         of_ranks[rank].push(key.salted(salt));
@@ -377,6 +380,44 @@ fn read_keys(
                 own.copy_from_slice(&read[begins[table]..begins[table] + lanes]);
                 begins[table] += lanes;
                 rest = others;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Overwrites the rows of `keys`, which ranks give, with `weights`. The last of several ranks'
+/// weights stays.
+#[pyfunction]
+fn write_keys(
+    py: Python<'_>,
+    engine: &Bound<'_, Engine>,
+    counts: &Bound<'_, PyAny>,
+    keys: &Bound<'_, PyAny>,
+    weights: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let engine = engine.get();
+    let (counts, keys) = (Array::<i64>::of(counts, "counts")?, Array::<i64>::of(keys, "keys")?);
+    let weights = Array::<f32>::of(weights, "weights")?;
+    let received = Received::of(engine, counts.elements(), keys.elements())?;
+    engine.with(py, |session| {
+        let (mut rest, tables) = (weights.elements(), engine.dims.len());
+        let mut of_tables = vec![(Vec::new(), Vec::new()); tables];
+        for rank in 0..engine.of.ranks {
+            for (table, (keys, weights)) in of_tables.iter_mut().enumerate() {
+                let own = received.keys[table][rank];
+                let lanes = own.len() * engine.dims[table];
+                let Some((of_keys, others)) = rest.split_at_checked(lanes) else {
+                    return Err(wrong("there are fewer weights than rows of keys".to_owned()));
+                };
+                keys.extend(own.iter().map(|key| Key(*key as u64)));
+                weights.extend_from_slice(of_keys);
+                rest = others;
+            }
+        }
+        for (table, (keys, weights)) in of_tables.iter().enumerate() {
+            if !keys.is_empty() {
+                session.write(table, keys, weights).map_err(failed)?;
             }
         }
         Ok(())

@@ -105,6 +105,28 @@ def resumed(group, rank, size, home):
         return {"begun": begun, "ended": emb.digest(), "steps": emb.steps}
 
 
+def by_key(group, rank, size, home):
+    """Ranks read, write and export rows together; the last rank's weights count."""
+    emb, rows = embeddings(group)
+    with emb:
+        trained(emb, rows, batches(rank, size, 2), size)
+        emb.put("user", [1, 500 + rank, 1], [[5, 5, 5, 5], [rank] * 4, [rank, 7, 7, 7]])
+        emb.put("item", np.arange(40), np.full((40, 3), 0.5))
+        said = ""
+        try:
+            emb.put("user", [3, 4], [[0.0] * 4, [float("nan") if rank == 0 else 1.0] * 4])
+        except Exception as error:
+            said = str(error)[-60:]
+        emb.export(f"{home}/out-{size}", format="npy")
+        found = emb.get("user", [1, *range(500, 500 + size)])
+        digest = emb.digest()
+        emb.save(f"{home}/by-key")
+    with stepwell.load(f"{home}/by-key")[0] as alone:
+        same = alone.digest() == digest
+    files = sorted(os.listdir(f"{home}/out-{size}"))
+    return {"found": found.tolist(), "same": same, "refused": bool(said), "files": files}
+
+
 def uneven(group, rank, size, home):
     """All ranks take as many steps as the one with the fewest batches."""
     emb, rows = embeddings(group)
@@ -189,7 +211,7 @@ def beside_ddp(group, rank, size, home):
     return {"rows": plain.tolist(), "weights": linear.weight.tolist()}
 
 
-CASES = [same_rows, resumed, uneven, failing, refused, skipped, beside_ddp]
+CASES = [same_rows, resumed, by_key, uneven, failing, refused, skipped, beside_ddp]
 
 
 def run(rank, size, home):
@@ -273,6 +295,15 @@ class Several(unittest.TestCase):
                                      (*begun, ended, 12), (case, size))
         self.assertIsNotNone(self.of("from 2")[3])
         self.assertIsNotNone(self.of("from 1")[2])
+
+    def test_rows_are_read_written_and_exported_by_all(self):
+        found = self.of("by_key")
+        for size in (2, 3):
+            last = size - 1.0
+            rows = [[last, 7, 7, 7], *([float(rank)] * 4 for rank in range(size))]
+            self.assertEqual(found[size]["found"], rows)
+            self.assertTrue(found[size]["same"] and found[size]["refused"], found[size])
+            self.assertTrue(any("user" in name for name in found[size]["files"]), found[size])
 
     def test_ranks_end_with_the_one_that_has_the_fewest_batches(self):
         found = self.of("uneven")

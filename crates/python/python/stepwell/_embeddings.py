@@ -425,8 +425,6 @@ class Embeddings:
             raise RuntimeError("stepwell.open only reads: to change rows, use stepwell.load")
         if self._optimizer is None:
             raise RuntimeError("make an optimizer of stepwell.optim first: rows have its state")
-        if self._ranks is not None:
-            raise RuntimeError("several ranks can't put rows yet")
         number, values, count = self._of_feature(feature, ids)
         if torch is not None and isinstance(weights, torch.Tensor):
             weights = weights.float()
@@ -435,8 +433,12 @@ class Embeddings:
         if weights.shape != wanted:
             raise ValueError(f"weights have the shape {weights.shape}: give {wanted}")
         with self._lock:
+            self._settle()
             self._turn = None
-            self._session().write(number, values, weights)
+            if self._ranks is not None:
+                self._ranks.write(number, values, weights)
+            else:
+                self._session().write(number, values, weights)
 
     def _of_feature(self, feature: str, ids: Any) -> tuple[int, Any, int]:
         """Number of a feature, and the values of its ids and their number."""
@@ -493,14 +495,16 @@ class Embeddings:
         """Writes the rows to a new directory `path`, a file per table in `format`: "safetensors",
         "npy" or "parquet". With `since`, only rows trained or put after that step; every table must
         then keep its rows' last steps (`Table.history`). Ends the current mini-batch."""
-        if self._ranks is not None:
-            raise RuntimeError("several ranks can't export: save, and run `stepwell export`")
         parent = os.path.dirname(os.path.abspath(path))
         # Beside the export, where rows can be linked if the stores are on this file system.
         with tempfile.TemporaryDirectory(prefix=".stepwell-export-", dir=parent) as saved:
-            self.save(saved)
-            args = ["export", saved, "--out", os.fspath(path), "--format", format]
-            _program.run([*args, *([] if since is None else ["--since", str(since)])])
+            args = ["--out", os.fspath(path), "--format", format]
+            args += [] if since is None else ["--since", str(since)]
+            if self._ranks is not None:
+                self._ranks.export(saved, args)
+            else:
+                self.save(saved)
+                _program.run(["export", saved, *args])
 
     def _check_apart(self, path: str | os.PathLike[str]) -> None:
         """Refuses rows and checkpoints in one directory."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _stepwell
+from . import _program, _stepwell
 from ._ids import Ids
 from ._specs import Rows
 from ._torch import torch
@@ -28,6 +28,19 @@ class RankFed(Fed):
     """Number of keys that this rank asks of each rank, by table (ranks, tables)."""
     wanted: Any
     """Number of keys that each rank asks of this one, by table (ranks, tables)."""
+
+
+@dataclasses.dataclass
+class ByKey:
+    """Keys whose rows all ranks read or write."""
+
+    table: int
+    places: Any
+    """Row of each id, among the rows of the table."""
+    asked: Any
+    wanted: Any
+    keys: Any
+    """Keys that all ranks ask of this one."""
 
 
 class Ranks:
@@ -97,7 +110,7 @@ class Ranks:
         examples = 0
         if found is not None:
             examples = next(iter(found.values())).examples()
-            route = _stepwell.Route(emb._engine, list(enumerate(found.values())), examples)
+            route = _stepwell.Route(emb._engine, list(enumerate(found.values())), examples, train)
             asked[:, :tables] = np.reshape(route.counts, (self.size, tables))
             asked[:, tables] = 1
         wanted = self._counts(asked)
@@ -188,21 +201,57 @@ class Ranks:
 
     # Rows
 
-    def read(self, feature: int, values: Any, count: int) -> Any:
-        """Rows (ids, dim) of a feature's ids; each rank gives its own."""
-        emb, dims = self._emb, self._dims()
-        engine = emb._session()
-        route = _stepwell.Route(engine, [(feature, (values, None, None))], count)
-        asked = np.reshape(np.array(route.counts, np.int64), (self.size, len(dims)))
+    def _by_key(self, feature: int, values: Any, count: int) -> ByKey:
+        """The keys of a feature's ids; each rank gives its own."""
+        emb = self._emb
+        route = _stepwell.Route(emb._session(), [(feature, (values, None, None))], count, False)
+        asked = np.reshape(np.array(route.counts, np.int64), (self.size, len(emb.tables)))
         wanted = self._counts(asked)
         keys = self._keys(route, asked, wanted)
-        own = np.empty(int((wanted @ dims).sum()), np.float32)
-        _stepwell.read_keys(engine, wanted, keys, own)
-        rows = self._of_tables(self._exchange(own, wanted @ dims, asked @ dims), asked)
         places = np.empty(count, np.int64)
         route.places(feature, places)
         table = emb._numbers[list(emb.features.values())[feature].table]
-        return rows[table][places]
+        return ByKey(table, places, asked, wanted, keys)
+
+    def read(self, feature: int, values: Any, count: int) -> Any:
+        """Rows (ids, dim) of a feature's ids."""
+        of, dims = self._by_key(feature, values, count), self._dims()
+        own = np.empty(int((of.wanted @ dims).sum()), np.float32)
+        failure = None
+        try:
+            _stepwell.read_keys(self._emb._engine, of.wanted, of.keys, own)
+        except Exception as error:
+            failure = error
+        self._agree(failure)
+        rows = self._exchange(own, of.wanted @ dims, of.asked @ dims)
+        return self._of_tables(rows, of.asked)[of.table][of.places]
+
+    def write(self, feature: int, values: Any, weights: Any) -> None:
+        """Overwrites the rows of a feature's ids; of equal ids, the last one of the last rank
+        counts."""
+        of, dims = self._by_key(feature, values, len(weights)), self._dims()
+        rows = np.empty((int(of.asked[:, of.table].sum()), dims[of.table]), np.float32)
+        for place, row in zip(of.places, weights):
+            rows[place] = row
+        given = self._exchange(rows.ravel(), of.asked @ dims, of.wanted @ dims)
+        failure = None
+        try:
+            _stepwell.write_keys(self._emb._engine, of.wanted, of.keys, given)
+        except Exception as error:
+            failure = error
+        self._agree(failure)
+
+    def export(self, own: str, args: list[str]) -> None:
+        """Exports the rows of all ranks: rank 0 does, from a checkpoint in its directory `own`."""
+        saved = self.meet(own)[0]
+        self._emb.save(saved)
+        failure = None
+        if self.rank == 0:
+            try:
+                _program.run(["export", saved, *args])
+            except Exception as error:
+                failure = error
+        self._agree(failure)
 
     def digest(self) -> str:
         """A digest of the rows of all ranks."""
