@@ -12,11 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use stepwell_base::ByteCount;
 use stepwell_base::owner::RankOf;
 use stepwell_engine::{
-    Bags, BagsRef, ExpectedBatch, Next, Pooled, Prepared, Preparer, Purpose, SavedSession, Session,
-    TableSpec, Tiers, Turn, Waiting,
+    Bags, BagsRef, Next, Pooled, Prepared, Preparer, Purpose, SavedSession, Session, TableSpec,
+    Turn, Waiting,
 };
 
 use crate::arrays::{Array, ArrayMut};
@@ -25,47 +24,12 @@ use crate::ids::{IdArrays, Ids, Values};
 use crate::pushing::{Gradients, Pushing, current, lock, with_session};
 use crate::ranks;
 use crate::specs::{Feature, FeatureArgs, TableArgs, features, shape};
+use crate::tiers::{Expected, TierArgs};
 
 /// Longest wait before signals, such as Ctrl-C, are looked for.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Examples that a thread pools at once; their embeddings stay in its second-level cache.
 const GRAIN: usize = 128;
-
-/// Memory and disk: attributes of the Python class.
-#[derive(Debug, FromPyObject)]
-pub(crate) struct TierArgs {
-    memory: u64,
-    dram: Option<u64>,
-    index: Option<u64>,
-    harvest: Option<u64>,
-    page_cache: u64,
-    rank: usize,
-    ranks: usize,
-    path: Option<PathBuf>,
-    lookahead: usize,
-    horizon: usize,
-    threads: usize,
-}
-
-impl TierArgs {
-    /// The tiers of tables whose mini-batches have `examples` examples and, by table, `ids` ids.
-    fn tiers(&self, tables: &[TableArgs], (examples, ids): (u64, Vec<u64>)) -> Tiers {
-        Tiers {
-            memory: ByteCount(self.memory),
-            dram: self.dram.map(ByteCount),
-            of_tables: tables.iter().map(TableArgs::dram).collect(),
-            index: self.index.map(ByteCount),
-            harvest: self.harvest.map(ByteCount),
-            page_cache: ByteCount(self.page_cache),
-            of: RankOf { rank: self.rank, ranks: self.ranks },
-            expected: ExpectedBatch { examples, ids },
-            directory: self.path.clone(),
-            lookahead: self.lookahead,
-            horizon: self.horizon,
-            ..Tiers::default()
-        }
-    }
-}
 
 /// A checkpoint, which stays until it is opened or dropped.
 #[pyclass(frozen, module = "stepwell._stepwell")]
@@ -85,6 +49,12 @@ impl Saved {
     fn extra<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let saved = lock(&self.0);
         PyBytes::new(py, saved.as_ref().map_or(&[], |saved| &saved.extra))
+    }
+
+    /// The checkpoint's directory; `None` once the checkpoint was opened.
+    #[getter]
+    fn path(&self) -> Option<PathBuf> {
+        lock(&self.0).as_ref().map(|saved| saved.path().to_owned())
     }
 
     /// Steps trained; 0 once the checkpoint was opened.
@@ -235,7 +205,7 @@ impl Engine {
 #[pymethods]
 impl Engine {
     /// Opens tables, or resumes them from the checkpoint `saved`. `expected` is the number of
-    /// examples of a mini-batch, and of their ids by table; 0 and an empty list if unknown.
+    /// examples of a mini-batch, and by table of their ids and of distinct ones, if known.
     #[new]
     #[pyo3(signature = (tables, features_of, tiers, expected, saved = None))]
     fn new(
@@ -243,7 +213,7 @@ impl Engine {
         tables: Vec<TableArgs>,
         features_of: Vec<FeatureArgs>,
         tiers: TierArgs,
-        expected: (u64, Vec<u64>),
+        expected: Expected,
         saved: Option<&Saved>,
     ) -> PyResult<Self> {
         let specs = tables.iter().enumerate().map(|(number, table)| table.spec(number));

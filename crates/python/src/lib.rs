@@ -17,6 +17,7 @@ mod ids;
 mod pushing;
 mod ranks;
 mod specs;
+mod tiers;
 
 use std::ffi::OsString;
 

@@ -159,7 +159,7 @@ class IdsTest(unittest.TestCase):
 
     def test_what_is_no_id_is_refused(self):
         for ids, why in [
-            (np.array([1.5, 2.0]), "give integers or text; floats are often"),
+            (np.array([1.5, 2.0]), "give integers or text; if ids are missing"),
             (np.array([True, False]), "give integers or text"),
             (np.array([1, object()], object), "an id is object"),
             (np.zeros((2, 2, 2), int), "3 dimensions"),

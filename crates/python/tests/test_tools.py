@@ -12,7 +12,6 @@ import stepwell
 
 try:
     import torch
-    from torch import nn
     from torch.nn import functional as F
 except ImportError as error:
     raise unittest.SkipTest("PyTorch is not installed") from error
@@ -52,21 +51,10 @@ def trained(dense_lr=0.1, epochs=1):
         return emb.digest()
 
 
-class Ahead:
-    """Batches with their embeddings, as many as there are of them.
-
-    Lightning asks an iterable without a length for one batch more than it trains, which would end
-    the mini-batch before its gradient is there.
-    """
-
-    def __init__(self, emb):
-        self.emb = emb
-
-    def __len__(self):
-        return STEPS
-
-    def __iter__(self):
-        return self.emb.ahead(batches(STEPS), ids=ids_of)
+def loop(emb):
+    """Batches with their embeddings. Their number is known: Lightning asks an iterable without a
+    length for one batch more than it trains."""
+    return emb.ahead(list(batches(STEPS)), ids=ids_of)
 
 
 class LightningTest(unittest.TestCase):
@@ -74,7 +62,7 @@ class LightningTest(unittest.TestCase):
         self.lightning = needed("lightning.pytorch")
         logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
-    def fit(self, module, data, epochs=1, **more):
+    def fit(self, module, data, epochs=1, validation=None, **more):
         with tempfile.TemporaryDirectory() as home, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trainer = self.lightning.Trainer(
@@ -87,7 +75,7 @@ class LightningTest(unittest.TestCase):
                 default_root_dir=home,
                 **more,
             )
-            trainer.fit(module, data)
+            trainer.fit(module, data, validation)
 
     def manual(self, rows):
         """A module that takes the steps of both optimizers itself."""
@@ -133,7 +121,7 @@ class LightningTest(unittest.TestCase):
         for epochs in [1, 2]:
             with embeddings() as emb:
                 module = self.manual(stepwell.optim.Adagrad(emb, lr=0.5))()
-                self.fit(module, Ahead(emb), epochs)
+                self.fit(module, loop(emb), epochs)
                 self.assertEqual((emb.steps, emb.digest()), (epochs * STEPS, trained(epochs=epochs)))
 
     def test_a_step_that_takes_batches_itself_needs_no_length(self):
@@ -156,7 +144,7 @@ class LightningTest(unittest.TestCase):
                 def training_step(self, batch):
                     super().training_step((batch, emb(batch["ids"])))
 
-            self.fit(Calling(), list(batches(STEPS)))
+            self.fit(Calling(), batches(STEPS))
             self.assertEqual((emb.steps, emb.digest()), (STEPS, trained()))
 
     def test_a_callback_steps_rows_beside_automatic_optimization(self):
@@ -168,14 +156,27 @@ class LightningTest(unittest.TestCase):
                     rows.step()
 
             module = self.automatic(lambda parameters: torch.optim.SGD(parameters, lr=0.1))()
-            self.fit(module, Ahead(emb), callbacks=[StepRows()])
+            self.fit(module, loop(emb), callbacks=[StepRows()])
             self.assertEqual((emb.steps, emb.digest()), (STEPS, trained()))
 
     def test_a_row_optimizer_is_the_only_one(self):
         with embeddings() as emb:
             rows = stepwell.optim.Adagrad(emb, lr=0.5)
-            self.fit(self.automatic(lambda parameters: rows)(), Ahead(emb))
+            self.fit(self.automatic(lambda parameters: rows)(), loop(emb))
             self.assertEqual((emb.steps, emb.digest()), (STEPS, trained(dense_lr=0.0)))
+
+    def test_a_validation_within_training_leaves_no_trace(self):
+        with embeddings() as emb:
+            manual, requires_grad = self.manual(stepwell.optim.Adagrad(emb, lr=0.5)), []
+
+            class Validating(manual):
+                def validation_step(self, pair, _):
+                    requires_grad.append(pair[1]["user"].requires_grad)
+
+            self.fit(Validating(), loop(emb), validation=loop(emb), val_check_interval=STEPS // 2)
+            # Two batches are a check before training; then all of them, twice.
+            self.assertEqual(requires_grad, [False] * (2 + 2 * STEPS))
+            self.assertEqual((emb.steps, emb.digest()), (STEPS, trained()))
 
     def test_fabric_takes_a_row_optimizer(self):
         fabric = needed("lightning.fabric").Fabric(accelerator="cpu", devices=1)

@@ -356,6 +356,28 @@ except KeyboardInterrupt:
             self.assertFalse(x["user"].requires_grad)
             self.assertTrue(emb(batch["ids"])["user"].requires_grad)
 
+    def test_a_gradient_of_an_earlier_mini_batch_is_refused(self):
+        with embeddings() as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.5)
+            loop = emb.ahead(batches(3), ids=lambda batch: batch["ids"])
+            _, old = next(loop)
+            _, new = next(loop)
+            with self.assertRaisesRegex(RuntimeError, "of an earlier mini-batch"):
+                old["user"].sum().backward()
+            new["user"].sum().backward()
+            rows.step()
+            with self.assertRaisesRegex(RuntimeError, "of an earlier mini-batch"):
+                new["user"].sum().backward()
+            self.assertEqual(emb.steps, 1)
+
+    def test_a_row_optimizer_takes_only_its_own_settings(self):
+        with embeddings() as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.5)
+            other = torch.optim.SGD([torch.zeros(1)], lr=0.25)
+            with self.assertRaisesRegex(ValueError, "is no setting of SGD"):
+                rows.load_state_dict(other.state_dict())
+            self.assertEqual(rows.lr, 0.5)
+
     def test_a_second_step_of_one_mini_batch_is_refused(self):
         with embeddings() as emb:
             rows = stepwell.optim.SGD(emb, lr=0.5)

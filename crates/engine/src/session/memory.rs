@@ -59,6 +59,7 @@ pub(super) struct Division {
 }
 
 /// What a division depends on.
+#[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) tables: &'a [TableSpec],
     pub(super) groups: &'a [GroupTables],
@@ -75,11 +76,35 @@ impl Wanted<'_> {
     /// # Errors
     /// Too little memory, with the least that suffices; sizes that don't fit together.
     pub(super) fn divide(&self) -> Result<Division> {
+        if let Some(division) = self.divided(self.tiers.memory)? {
+            return Ok(division);
+        }
+        let mut enough = self.tiers.memory;
+        while self.divided(enough)?.is_none() {
+            enough.0 += (enough.0 / 16).max(1 << 16);
+        }
+        let tables = if self.tables.len() == 1 { "table" } else { "tables" };
+        Err(Error::Settings(format!(
+            "memory = {}, but {} {tables} and their mini-batches need more: {} is enough",
+            self.tiers.memory,
+            self.tables.len(),
+            ByteCount(enough.0.next_multiple_of(1 << 20)),
+        )))
+    }
+
+    /// Divides `memory`; `None` if it's too little.
+    fn divided(&self, memory: ByteCount) -> Result<Option<Division>> {
+        let tiers = &Tiers { memory, ..self.tiers.clone() };
+        Wanted { tiers, ..*self }.divided_as_set()
+    }
+
+    fn divided_as_set(&self) -> Result<Option<Division>> {
         let memory = self.tiers.memory.0;
         let horizon = self.horizon();
         let with = |bytes: u64| -> Result<(TierPlan, u64)> {
             let plan = self.plan(self.options(bytes, horizon)?)?;
             plan.check_index(&self.load())?;
+            self.check_rows(&plan)?;
             let total = self.peak(&plan, horizon);
             Ok((plan, total))
         };
@@ -93,12 +118,7 @@ impl Wanted<'_> {
             }
         };
         if total > memory {
-            let count = self.tables.len();
-            return Err(Error::Settings(format!(
-                "memory = {}, but {count} tables and their mini-batches need {} at least: raise it",
-                self.tiers.memory,
-                ByteCount(total.div_ceil(1 << 10) << 10)
-            )));
+            return Ok(None);
         }
         let (mut low, mut high) = (least, memory.max(least));
         for _ in 0..HALVINGS {
@@ -108,7 +128,25 @@ impl Wanted<'_> {
                 _ => high = middle,
             }
         }
-        Ok(Division { plan, horizon })
+        Ok(Some(Division { plan, horizon }))
+    }
+
+    /// Refuses fewer slots than the rows of an expected mini-batch.
+    fn check_rows(&self, plan: &TierPlan) -> Result<()> {
+        let rows = &self.tiers.expected.rows;
+        let rows_of = |table: &usize| rows.get(*table).copied().unwrap_or(0);
+        for group in &plan.groups {
+            let needed: u64 = group.members.tables.iter().map(rows_of).sum();
+            if needed > group.slots as u64 {
+                let (names, slots) = (&group.names, group.slots);
+                return Err(Error::Settings(format!(
+                    "tiers.dram = {} holds {slots} rows of table '{names}', but a mini-batch needs \
+                     {needed}: raise it",
+                    plan.options().dram
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Examples of an expected mini-batch.
@@ -290,7 +328,7 @@ mod tests {
 
     #[test]
     fn many_tables_run_in_six_mebibytes() {
-        let expected = ExpectedBatch { examples: 256, ids: vec![256; 26] };
+        let expected = ExpectedBatch { examples: 256, ids: vec![256; 26], rows: vec![100; 26] };
         let tiers = Tiers {
             memory: ByteCount(6 << 20),
             lookahead: 4,
@@ -303,7 +341,12 @@ mod tests {
         assert!((5..16).contains(&division.horizon), "{}", division.horizon);
         let less = Tiers { memory: ByteCount(1 << 20), expected, ..Tiers::default() };
         let why = divided(&less, &[8; 26], &[]).err().unwrap().to_string();
-        assert!(why.starts_with("memory = 1.0 MiB, but 26 tables"), "{why}");
+        let (begin, end) =
+            ("memory = 1.0 MiB, but 26 tables and their mini-batches need more: ", " is enough");
+        let enough = why.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).unwrap();
+        let memory: ByteCount = enough.replace(' ', "").parse().unwrap();
+        assert!(memory.0 < 8 << 20, "{enough}");
+        divided(&Tiers { memory, ..less }, &[8; 26], &[]).unwrap();
     }
 
     #[test]

@@ -72,4 +72,6 @@ pub struct ExpectedBatch {
     pub examples: u64,
     /// Ids of all examples, by table; empty if unknown, which means one per field and example.
     pub ids: Vec<u64>,
+    /// Distinct ids, by table; empty if unknown. Memory that can't hold their rows is refused.
+    pub rows: Vec<u64>,
 }

@@ -25,7 +25,11 @@ from ._specs import (
 )
 from ._ranks import RankFed, Ranks, RankTurn
 from ._torch import torch
-from ._turn import Fed, Stream, Turn
+from ._turn import Ahead, Fed, Stream, Turn
+
+
+Expected = tuple[int, list[int], list[int]]
+"""Examples of a mini-batch, and by table their ids and distinct ones."""
 
 
 class Embeddings:
@@ -34,7 +38,7 @@ class Embeddings:
     `memory` bounds what the embeddings allocate: rows in memory, the index of those on disk, buffers
     and waiting mini-batches. The first mini-batch decides how it is divided, unless `dram` (rows in
     memory), `index` (about 11 bytes per row on disk) or `harvest` (rows read along with others) set
-    a part. `page_cache` bytes of the files may use the system's page cache, outside of `memory`.
+    a part; if rows are read or put before, mini-batches of `batch` examples. `page_cache` bytes of the files may use the system's page cache, outside of `memory`.
 
     `path` is a directory for the rows on disk, which must not have rows; by default, it is
     temporary. The rows of `lookahead` mini-batches are loaded ahead, and the ids of `horizon` are
@@ -65,6 +69,7 @@ class Embeddings:
         threads: int | None = None,
         arrays: str | None = None,
         joined: bool = False,
+        batch: int = 1024,
         group: Any = None,
     ) -> None:
         if arrays not in (None, "numpy", "torch"):
@@ -85,6 +90,8 @@ class Embeddings:
         ]
         if joined and self._unpooled:
             raise ValueError("joined embeddings are pooled: give no feature pooling=None")
+        check("batch", batch, 1, 1 << 31)
+        self._batch = batch
         self._joined = joined
         ranks = None if group is None else Ranks(self, group)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
@@ -105,7 +112,10 @@ class Embeddings:
         )
         self._rule: tuple[str, dict[str, float]] = ("sgd", {"lr": 0.01})
         self._optimizer: Any = None
+        self._packed: tuple[dict[str, Any], bytes] | None = None
         self._saved: Any = None
+        self._saved_path: str | None = None
+        self._is_provisional = False
         self._engine: Any = None
         self._lock = threading.RLock()
         self._turn: Turn | None = None
@@ -127,25 +137,41 @@ class Embeddings:
     def _set_optimizer(self, optimizer: Any, name: str, settings: dict[str, float]) -> None:
         if self._is_view:
             raise RuntimeError("stepwell.open only reads: to train, use stepwell.load")
+        self._drop_provisional()
+        if self._engine is None and self._saved is not None and name != self._rule[0]:
+            raise RuntimeError(
+                f"the checkpoint's rows have the state of {self._rule[0]}: make an optimizer of that "
+                "kind"
+            )
         fixed = {"lr": 0.0}
         known = (self._rule[0], {**self._rule[1], **fixed})
         if self._engine is not None and (name, {**settings, **fixed}) != known:
             raise RuntimeError(
                 f"rows have the state of {known[0]}: make an optimizer of that kind, with the same "
-                "settings, or make yours before the embeddings are first used"
+                "settings; or make yours before the embeddings are first used"
             )
         self._optimizer = optimizer
         if self._engine is None:
             self._rule = (name, settings)
 
-    def _session(self, examples: int = 0, ids: list[int] = []) -> Any:
-        """The engine, made for mini-batches of `examples` examples and, by table, `ids` ids."""
+    def _session(self, expected: Expected | None = None) -> Any:
+        """The engine, made for mini-batches as `expected`; by default, of `batch` examples with an
+        id per feature."""
         with self._lock:
             if self._engine is None:
-                self._engine = self._made((examples, ids))
+                self._engine = self._made(expected or (self._batch, [], []))
+                self._is_provisional = expected is None
             return self._engine
 
-    def _made(self, expected: tuple[int, list[int]]) -> Any:
+    def _drop_provisional(self) -> None:
+        """Drops an engine that nothing has changed, so that it can be made anew."""
+        if self._is_provisional and self._engine is not None and self._ranks is None:
+            self._engine.close()
+            self._engine = None
+            if self._saved_path is not None:
+                self._saved = _stepwell.Saved(self._saved_path)
+
+    def _made(self, expected: Expected) -> Any:
         name, settings = self._rule
         tables = [
             TableArgs(name=of, optimizer=name, settings=settings, **dataclasses.asdict(table))
@@ -168,6 +194,13 @@ class Embeddings:
         if self._engine is None:
             return 0 if self._saved is None else int(self._saved.steps)
         return int(self._engine.steps) + (0 if self._ranks is None else self._ranks.stepped())
+
+    @property
+    def extra(self) -> Any:
+        """What was saved with the rows, of embeddings from `stepwell.open`."""
+        if self._packed is None:
+            raise AttributeError("only stepwell.open has extra; stepwell.load returns it")
+        return _saved.unpacked(*self._packed)
 
     def close(self) -> None:
         """Ends the session and frees its memory and temporary files."""
@@ -202,8 +235,9 @@ class Embeddings:
         if found is None:
             return None
         examples = next(iter(found.values())).examples()
+        self._drop_provisional()
         if self._engine is None:
-            self._session(examples, self._counted(found))
+            self._session((examples, self._counted(found), self._distinct(found)))
         self._session().feed(list(found.values()), examples, train)
         counts = {
             name: of.counts()
@@ -227,6 +261,19 @@ class Embeddings:
         counts = [0] * len(self.tables)
         for name, of in found.items():
             counts[self._numbers[self.features[name].table]] += int(of.counts().sum())
+        return counts
+
+    def _distinct(self, found: dict[str, _ids.Ids]) -> list[int]:
+        """Number of distinct ids of each table, without texts."""
+        values: dict[tuple[str, str], list[Any]] = {}
+        for name, of in found.items():
+            feature = self.features[name]
+            if not isinstance(of.values, tuple):
+                namespace = feature.namespace or feature.table
+                values.setdefault((feature.table, namespace), []).append(of.values)
+        counts = [0] * len(self.tables)
+        for (table, _), arrays in values.items():
+            counts[self._numbers[table]] += len(np.unique(np.concatenate(arrays)))
         return counts
 
     def _next(self, fed: Fed) -> Any:
@@ -282,8 +329,8 @@ class Embeddings:
         batches: Iterable[Any],
         ids: Callable[[Any], Any] = lambda batch: batch,
         train: bool | None = None,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yields each batch with its embeddings, while coming batches are loaded.
+    ) -> Ahead:
+        """Each batch with its embeddings, while coming batches are loaded.
 
         `ids` returns a batch's ids by feature, as a dict, a DataFrame, a table of Arrow or a
         KeyedJaggedTensor. The ids of a feature are integers or texts: one an example (examples), a
@@ -292,9 +339,15 @@ class Embeddings:
 
         Embeddings are a dict by feature, or a single array if there is one feature: pooled ones
         (examples, dim), others `Rows`. Loops may be nested, such as an evaluation within training.
-        `train` is as in a call; a loop that ends early has read up to `horizon` batches more than it
-        yielded, and at least `lookahead` + 1.
+        `train` is as in a call, when the loop begins; a loop that ends early has read up to `horizon` batches more than it
+        yielded, and at least `lookahead` + 1. The result can be iterated again, and has the length
+        of `batches`.
         """
+        return Ahead(batches, lambda: self._ahead(batches, ids, train))
+
+    def _ahead(
+        self, batches: Iterable[Any], ids: Callable[[Any], Any], train: bool | None
+    ) -> Iterator[tuple[Any, Any]]:
         train = self._trains(train)
         source, stream, more = iter(batches), Stream(), True
         failure: Exception | None = None
@@ -439,6 +492,7 @@ class Embeddings:
                 self._ranks.write(number, values, weights)
             else:
                 self._session().write(number, values, weights)
+            self._is_provisional = False
 
     def _of_feature(self, feature: str, ids: Any) -> tuple[int, Any, int]:
         """Number of a feature, and the values of its ids and their number."""
@@ -453,9 +507,9 @@ class Embeddings:
 
         `steps` counts all steps, including those before a checkpoint was loaded. `rows_fit` fit in
         memory. Of the distinct rows of each mini-batch, `rows_hit` were in memory and `rows_loaded`
-        were not: `rows_initialized` were new and `rows_read` came from disk. `rows_evicted` left
-        memory, and `rows_written` were written to disk, which has `rows_on_disk`. Bytes are those
-        of files. The caller waited `wait_seconds` for rows.
+        were not: `rows_initialized` were new, `rows_read` came from disk, and the others were on
+        their way there. `rows_evicted` left memory, and `rows_written` were written to disk, which
+        has `rows_on_disk`. Bytes are those of files. The caller waited `wait_seconds` for rows.
         """
         with self._lock:
             return {**dict(self._session().stats()), "wait_seconds": self._waited}
@@ -480,6 +534,7 @@ class Embeddings:
         config = {
             "tables": {name: dataclasses.asdict(table) for name, table in self.tables.items()},
             "features": {name: dataclasses.asdict(of) for name, of in self.features.items()},
+            "joined": self._joined,
             "optimizer": [self._rule[0], {**self._rule[1], "lr": self._rate()}],
         }
         whole = _saved.packed(config, extra)
@@ -487,7 +542,9 @@ class Embeddings:
             self._settle()
             self._turn = None
             meet = None if self._ranks is None else self._ranks.meet
-            return str(self._session().save(os.fspath(path), keep, whole, meet))
+            engine = self._session()
+            self._is_provisional = False
+            return str(engine.save(os.fspath(path), keep, whole, meet))
 
     def export(
         self, path: str | os.PathLike[str], format: str = "safetensors", since: int | None = None
@@ -527,8 +584,9 @@ def load(path: str | os.PathLike[str], /, **tiers: Any) -> tuple[Embeddings, Any
 def open(path: str | os.PathLike[str], /, **tiers: Any) -> Embeddings:
     """Opens the newest checkpoint in `path` for reading: rows are neither made nor trained. `tiers`
     are as in `load`."""
-    emb, _, _ = _opened(path, tiers)
+    emb, config, data = _opened(path, tiers)
     emb._is_view = True
+    emb._packed = (config, data)
     return emb
 
 
@@ -542,10 +600,10 @@ def _opened(
         # The first checkpoints name no sketch: they had the smallest.
         {name: Table(**{"sketch": 0, **table}) for name, table in config["tables"].items()},
         {name: Feature(**of) for name, of in config["features"].items()},
-        **tiers,
+        **{"joined": config.get("joined", False), **tiers},
     )
     emb._check_apart(path)
-    emb._saved = saved
+    emb._saved, emb._saved_path = saved, os.fspath(saved.path)
     name, settings = config["optimizer"]
     # A checkpoint may have been saved at a rate of 0, which no optimizer begins with.
     emb._rule = (name, {**settings, "lr": settings["lr"] or 1.0})

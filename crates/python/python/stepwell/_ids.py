@@ -204,7 +204,7 @@ def _values(name: str, array: np.ndarray) -> Any:
     if array.dtype.kind in "OSUT":
         return _texts(name, array.ravel().tolist())
     if array.dtype.kind not in "iu":
-        why = "" if array.dtype.kind != "f" else "; floats are often integers with missing ones"
+        why = "; if ids are missing, fill them in" if array.dtype.kind == "f" else ""
         raise TypeError(f"feature '{name}': ids are {array.dtype}: give integers or text{why}")
     if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
         return _texts(name, array.ravel().tolist())

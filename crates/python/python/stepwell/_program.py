@@ -26,7 +26,8 @@ def train(
 
     `data`, if given, replaces the file's: a path, or a DataFrame of pandas or polars, an Arrow
     table, or a data set of Hugging Face, which is first written to a temporary Parquet file.
-    `settings` override the file's, by key: `{"data.epochs": 2}`.
+    `settings` override the file's, by key, `{"data.epochs": 2}`, or are options of the command:
+    `{"from": "saved"}`, `{"quiet": True}`.
     """
     if config is None and data is None:
         raise ValueError("give a settings file, or data")
@@ -38,8 +39,13 @@ def train(
         args = ["train", *([] if config is None else [os.fspath(config)])]
         args += [] if path is None else ["--data", path]
         for key, value in (settings or {}).items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            args.append(f"--{key}={text}")
+            if not isinstance(value, bool):
+                args.append(f"--{key}={value}")
+            elif "." in key:
+                args.append(f"--{key}={str(value).lower()}")
+            elif value:
+                # An option of the command has no value.
+                args.append(f"--{key}")
         run([*args, "--report", report])
         with open(report, encoding="utf-8") as file:
             return dict(json.load(file))

@@ -130,7 +130,8 @@ class Ranks:
         """Makes this rank's engine for mini-batches such as the first."""
         failure = None
         try:
-            self._emb._session(self.size, [] if found is None else self._emb._counted(found))
+            counts = [] if found is None else self._emb._counted(found)
+            self._emb._session((self.size, counts, []))
         except Exception as error:
             failure = error
         self._agree(failure)

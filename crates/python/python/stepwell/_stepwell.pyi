@@ -7,6 +7,8 @@ class Saved:
     @property
     def extra(self) -> bytes: ...
     @property
+    def path(self) -> Any: ...
+    @property
     def steps(self) -> int: ...
 
 class SetAside: ...
@@ -17,7 +19,7 @@ class Engine:
         tables: list[Any],
         features_of: list[Any],
         tiers: Any,
-        expected: tuple[int, list[int]],
+        expected: tuple[int, list[int], list[int]],
         saved: Saved | None = None,
     ) -> Engine: ...
     @property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections import deque
-from typing import Any
+from typing import Any, Callable, Iterator, cast
 
 import numpy as np
 
@@ -31,6 +32,30 @@ class Stream:
         self.fed: deque[tuple[Any, Fed]] = deque()
         self.aside: Any = None
         """Mini-batches that were fed and taken out, while another loop has its turn."""
+
+
+class Ahead:
+    """Batches with their embeddings. Each iteration reads `batches` anew."""
+
+    def __init__(self, batches: Any, begin: Callable[[], Iterator[Any]]):
+        self._batches, self._begin = batches, begin
+        self._begun: Any = None
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self._begin() if self._begun is None else self
+
+    def __next__(self) -> tuple[Any, Any]:
+        if self._begun is None:
+            self._begun = self._begin()
+        return cast("tuple[Any, Any]", next(self._begun))
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def close(self) -> None:
+        """Ends the loop that `next` began."""
+        if self._begun is not None:
+            self._begun.close()
 
 
 class Turn:
@@ -76,7 +101,11 @@ class Turn:
     def _leaf(self, array: np.ndarray) -> Any:
         if self.emb._torch is None:
             return array
-        return torch.from_numpy(array).requires_grad_(self.train)
+        leaf = torch.from_numpy(array).requires_grad_(self.train)
+        if self.train:
+            this = weakref.ref(self)
+            leaf.register_hook(lambda _: _check_current(this()))
+        return leaf
 
     def _split(self, found: dict[str, Any]) -> None:
         """Adds the pooled embeddings of each feature."""
@@ -160,6 +189,15 @@ class Turn:
             if leaf.grad is not None
         ]
         return None if self.leaf is None else taken(self.leaf), d_rows
+
+
+def _check_current(turn: Turn | None) -> None:
+    """Refuses a gradient that no step can push any more."""
+    if turn is None or turn.emb._turn is not turn:
+        raise RuntimeError(
+            "a gradient reached the embeddings of an earlier mini-batch, whose step has ended: call "
+            "backward before the next mini-batch is taken"
+        )
 
 
 def taken(leaf: Any) -> np.ndarray | None:

@@ -68,7 +68,10 @@ class RowOptimizer(_Base):  # type: ignore[misc]
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         for group, saved in zip(self.param_groups, state_dict["param_groups"]):
-            group.update(saved)
+            unknown = set(saved) - set(group) - {"initial_lr"}
+            if unknown:
+                raise ValueError(f"'{min(unknown)}' is no setting of {type(self).__name__}")
+            group.update((name, value) for name, value in saved.items() if name != "params")
 
 
 class SGD(RowOptimizer):

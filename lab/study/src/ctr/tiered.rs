@@ -44,7 +44,14 @@ impl TieredRows {
         let table = TableSpec { wide: 1, seed, init_range, ..table };
         let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: dim };
         let index = ByteCount(16 << 20);
-        let tiers = Tiers { memory, index, lookahead: 0, horizon: 0, ..Tiers::default() };
+        let tiers = Tiers {
+            memory: ByteCount(1 << 40),
+            dram: Some(memory),
+            index: Some(index),
+            lookahead: 0,
+            horizon: 0,
+            ..Tiers::default()
+        };
         Ok(Self {
             session: Session::open(vec![table], columns, Shape::default(), &tiers)?,
             dim,
