@@ -230,7 +230,11 @@ impl Engine {
         let salts = specs.iter().map(TableSpec::salt).collect();
         let (width, shape, wanted) =
             (columns.count, shape(&tables), tiers.tiers(&tables, expected));
-        let saved = saved.and_then(|saved| lock(&saved.0).take());
+        let saved = saved.map(|saved| {
+            let used = || wrong("the checkpoint was used already: open it again".to_owned());
+            lock(&saved.0).take().ok_or_else(used)
+        });
+        let saved = saved.transpose()?;
         let opened = py.detach(|| match saved {
             None => Session::open(specs, columns, shape, &wanted),
             Some(mut saved) => {

@@ -55,8 +55,8 @@ pub(crate) struct Route {
 
 #[pymethods]
 impl Route {
-    /// Routes the ids of features, which are given by number, of `examples` examples. Unless it
-    /// `counts` occurrences, each key goes once.
+    /// Routes the ids of features, which are given by number, of `examples` examples. Sends each
+    /// key once, unless `counts` is set.
     #[new]
     fn new(
         py: Python<'_>,
@@ -125,8 +125,8 @@ impl Route {
 
 /// The route of the ids of a table's features.
 ///
-/// Of a table that admits keys by their occurrences, all of them go if it `counts`, in the order of
-/// examples, so that owners count as a single rank does; of others, distinct keys.
+/// If `counts` is set and the table admits keys by occurrences, sends every occurrence, in the
+/// order of examples, so that owners count as one rank would. Otherwise sends each key once.
 fn table_route(
     engine: &Engine,
     table: usize,
@@ -181,7 +181,8 @@ impl<'a> Received<'a> {
     fn of(engine: &Engine, counts: &[i64], mut keys: &'a [i64]) -> PyResult<Self> {
         let (ranks, tables) = (engine.of.ranks, engine.dims.len());
         let total: i64 = counts.iter().sum();
-        if counts.len() != ranks * tables || total != keys.len() as i64 {
+        let is_wrong = counts.iter().any(|count| *count < 0) || u32::try_from(total).is_err();
+        if is_wrong || counts.len() != ranks * tables || total != keys.len() as i64 {
             return Err(wrong(format!("{} counts of {} keys", counts.len(), keys.len())));
         }
         let mut found = vec![Vec::with_capacity(ranks); tables];
@@ -415,6 +416,8 @@ fn write_keys(
                 rest = others;
             }
         }
+        // Rank 0 names the checkpoint, whichever rank has the rows.
+        session.note_written();
         for (table, (keys, weights)) in of_tables.iter().enumerate() {
             if !keys.is_empty() {
                 session.write(table, keys, weights).map_err(failed)?;

@@ -53,6 +53,7 @@ class NotebooksTest(unittest.TestCase):
                 input=json.dumps(code_of(name)),
                 capture_output=True,
                 text=True,
+                timeout=300,
             )
             left = os.listdir(home)
         self.assertEqual(done.returncode, 0, f"{name}.ipynb\n{done.stderr}")

@@ -44,7 +44,7 @@ class ProgramTest(unittest.TestCase):
         report = stepwell.train(self.path("run.toml"), settings=settings)
         self.assertEqual(report["examples"], 540)
         settings["checkpoint.dir"] = self.path("other")
-        again = stepwell.train(self.path("run.toml"), self.path("clicks.csv"), settings)
+        again = stepwell.train(self.path("run.toml"), self.path("clicks.csv"), {**settings, "quiet": True})
         self.assertEqual(again["model_digest"], report["model_digest"])
         scores = stepwell.predict(self.path("saved"), self.path("new.csv"), unlabelled=True)
         self.assertEqual(scores.shape, (40,))

@@ -203,7 +203,7 @@ class RowsTest(unittest.TestCase):
 
     def test_what_is_read_before_the_first_mini_batch_changes_nothing(self):
         table, ids = {"item": stepwell.Table(4, init_range=0.5)}, np.arange(20_000)
-        with stepwell.Embeddings(table, {"item": "item"}, memory="24MiB", arrays="numpy") as emb:
+        with stepwell.Embeddings(table, {"item": "item"}, memory="48MiB", arrays="numpy") as emb:
             self.assertEqual(emb.get("item", [1, 2]).shape, (2, 4))
             few = emb.stats()["rows_fit"]
             stepwell.optim.Adagrad(emb, lr=0.1)
@@ -213,7 +213,7 @@ class RowsTest(unittest.TestCase):
             self.assertGreater(few, emb.stats()["rows_fit"])
             with tempfile.TemporaryDirectory() as home:
                 emb.save(home)
-                again, _ = stepwell.load(home, memory="24MiB", arrays="numpy")
+                again, _ = stepwell.load(home, memory="48MiB", arrays="numpy")
                 with again:
                     digest = again.digest()
                     stepwell.optim.Adagrad(again, lr=0.1)

@@ -69,7 +69,7 @@ impl Session {
         if keys.is_empty() {
             return Ok(());
         }
-        [self.written] = random::drawn::<1>();
+        self.note_written();
         self.by_key(table, keys, Purpose::Train, |session, first| {
             let Some(unit) = &mut session.out else { unreachable!("a mini-batch is current") };
             let [mini] = &mut unit.minis[..] else { unreachable!("one is fed at a time") };
@@ -85,6 +85,12 @@ impl Session {
             unit.trained = true;
             Ok(())
         })
+    }
+
+    /// Records that rows were written by key, on any rank, so that the next checkpoint isn't taken
+    /// for an earlier one of the same step.
+    pub fn note_written(&mut self) {
+        [self.written] = random::drawn::<1>();
     }
 
     /// Calls `work` with the rows of some of `keys` at a time as the current mini-batch, and the

@@ -154,9 +154,9 @@ impl Session {
         self.save_with(directory, keep, extra, &mut |bytes| Ok(vec![bytes]))
     }
 
-    /// [`Session::save`] of all ranks, which share `directory`: each saves its rows, and rank 0's
-    /// `extra` counts. `meet` gives every rank the bytes of all, in the order of ranks; it is
-    /// called three times, or less if saving fails on any rank.
+    /// [`Session::save`] of all ranks, which share `directory`: each saves its rows, and rank 0 its
+    /// `extra`. `meet` returns the bytes of all ranks, in rank order; it's called at most three
+    /// times.
     ///
     /// # Errors
     /// Errors of [`Session::save`], of any rank; those of `meet`.
@@ -190,16 +190,22 @@ impl Session {
         if !said[0].is_empty() {
             return Ok(PathBuf::from(&said[0]));
         }
-        let mut begun = match begun {
-            Some(begun) => begun,
-            None => Begun::of(CheckpointWriter::new(Arc::new(FileDisk::open(directory)?), keep)),
+        let begun = match begun {
+            Some(begun) => Ok(begun),
+            None => Begun::by_rank_zero(directory, keep),
         };
-        let kept = begun.writer.keep(&ModelPart { step, of, groups, past });
-        let text = kept.as_ref().map(KeptPart::to_text).unwrap_or_default();
-        let (_, texts) = agreed(kept, text, meet)?;
+        let kept = begun.and_then(|mut begun| {
+            let part = begun.writer.keep(&ModelPart { step, of, groups, past })?;
+            Ok((begun, part))
+        });
+        let text = kept.as_ref().map(|(_, part)| part.to_text()).unwrap_or_default();
+        let ((mut begun, _), texts) = agreed(kept, text, meet)?;
         let end = || {
-            let part = |text: &String| KeptPart::from_text(text.as_bytes()).unwrap_or_default();
-            let parts: Vec<KeptPart> = texts.iter().map(part).collect();
+            let part = |text: &String| {
+                let part = KeptPart::from_text(text.as_bytes());
+                part.ok_or_else(|| Error::Refused("a rank's part can't be read".to_owned()))
+            };
+            let parts = texts.iter().map(part).collect::<Result<Vec<KeptPart>>>()?;
             begun.writer.end(&WholeModel { step, run: &run, dense: &dense, groups }, &parts)
         };
         let ended = (of.rank == 0).then(end).transpose();
@@ -329,12 +335,19 @@ struct Begun {
 }
 
 impl Begun {
-    fn of(writer: CheckpointWriter) -> Self {
-        Self { writer, kept: None, _lock: None }
+    /// The checkpoint that rank 0 began in `directory`.
+    fn by_rank_zero(directory: &Path, keep: usize) -> Result<Self> {
+        let path = directory.to_owned();
+        let disk = FileDisk::open(directory).map_err(|error| Error::NoCheckpoint {
+            path,
+            why: format!("was made by rank 0, and isn't here ({error}): share it among all ranks"),
+        })?;
+        let writer = CheckpointWriter::new(Arc::new(disk), keep);
+        Ok(Self { writer, kept: None, _lock: None })
     }
 }
 
-/// What this rank did, and the `text` of every rank, if all succeeded.
+/// This rank's result and every rank's `text`, or the first failure.
 fn agreed<T>(
     done: Result<T>,
     text: String,

@@ -33,7 +33,7 @@ pub struct Tiers {
     /// The rank that this session is, which has the rows of its key shards. Callers exchange keys
     /// and rows.
     pub of: RankOf,
-    /// Size of the mini-batches by which the memory is divided.
+    /// Expected mini-batch, which decides how the memory is divided.
     pub expected: ExpectedBatch,
     /// Policy that selects the rows to evict among those without a known next use.
     pub policy: PolicyKind,
@@ -65,7 +65,7 @@ impl Tiers {
     }
 }
 
-/// Size of a session's mini-batches, by which its memory is divided. Larger ones are trained, too.
+/// Expected mini-batch. Larger ones also train, but take more memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedBatch {
     /// Examples; 0 if unknown.

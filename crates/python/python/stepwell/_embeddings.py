@@ -38,7 +38,8 @@ class Embeddings:
     `memory` bounds what the embeddings allocate: rows in memory, the index of those on disk, buffers
     and waiting mini-batches. The first mini-batch decides how it is divided, unless `dram` (rows in
     memory), `index` (about 11 bytes per row on disk) or `harvest` (rows read along with others) set
-    a part; if rows are read or put before, mini-batches of `batch` examples. `page_cache` bytes of the files may use the system's page cache, outside of `memory`.
+    a part. If rows are put first, mini-batches of `batch` examples are assumed. `page_cache` bytes
+    of the files may use the system's page cache, outside of `memory`.
 
     `path` is a directory for the rows on disk, which must not have rows; by default, it is
     temporary. The rows of `lookahead` mini-batches are loaded ahead, and the ids of `horizon` are
@@ -165,11 +166,14 @@ class Embeddings:
 
     def _drop_provisional(self) -> None:
         """Drops an engine that nothing has changed, so that it can be made anew."""
-        if self._is_provisional and self._engine is not None and self._ranks is None:
+        if self._is_provisional and self._engine is not None:
+            self._reopen_saved()
             self._engine.close()
             self._engine = None
-            if self._saved_path is not None:
-                self._saved = _stepwell.Saved(self._saved_path)
+
+    def _reopen_saved(self) -> None:
+        if self._saved_path is not None:
+            self._saved = _stepwell.Saved(self._saved_path)
 
     def _made(self, expected: Expected) -> Any:
         name, settings = self._rule
@@ -186,18 +190,22 @@ class Embeddings:
             )
             for of, feature in self.features.items()
         ]
-        return _stepwell.Engine(tables, features, self._tiers, expected, self._saved)
+        try:
+            return _stepwell.Engine(tables, features, self._tiers, expected, self._saved)
+        except Exception:
+            self._reopen_saved()
+            raise
 
     @property
     def steps(self) -> int:
         """Number of steps trained."""
         if self._engine is None:
             return 0 if self._saved is None else int(self._saved.steps)
-        return int(self._engine.steps) + (0 if self._ranks is None else self._ranks.stepped())
+        return int(self._engine.steps)
 
     @property
     def extra(self) -> Any:
-        """What was saved with the rows, of embeddings from `stepwell.open`."""
+        """The `extra` saved with the rows; only of embeddings from `stepwell.open`."""
         if self._packed is None:
             raise AttributeError("only stepwell.open has extra; stepwell.load returns it")
         return _saved.unpacked(*self._packed)
@@ -206,6 +214,8 @@ class Embeddings:
         """Ends the session and frees its memory and temporary files."""
         if self._engine is not None:
             self._engine.close()
+        if self._ranks is not None:
+            self._ranks.close()
 
     def __enter__(self) -> Embeddings:
         return self
@@ -260,7 +270,7 @@ class Embeddings:
         """Number of ids of each table."""
         counts = [0] * len(self.tables)
         for name, of in found.items():
-            counts[self._numbers[self.features[name].table]] += int(of.counts().sum())
+            counts[self._numbers[self.features[name].table]] += of.total()
         return counts
 
     def _distinct(self, found: dict[str, _ids.Ids]) -> list[int]:
@@ -279,12 +289,16 @@ class Embeddings:
     def _next(self, fed: Fed) -> Any:
         """The embeddings of the next mini-batch, which is `fed`."""
         self._turn = None
+        if isinstance(fed, RankFed):
+            turn = RankTurn(self, fed)
+            self._turn = turn
+            return turn.embeddings()
         begin = time.perf_counter()
         is_ready = self._session().ready()
         self._waited += time.perf_counter() - begin
         if not is_ready:
             raise RuntimeError("no mini-batch is left")
-        self._turn = RankTurn(self, fed) if isinstance(fed, RankFed) else Turn(self, fed)
+        self._turn = Turn(self, fed)
         return self._turn.embeddings()
 
     def _switch(self, stream: Stream | None) -> None:
@@ -339,9 +353,9 @@ class Embeddings:
 
         Embeddings are a dict by feature, or a single array if there is one feature: pooled ones
         (examples, dim), others `Rows`. Loops may be nested, such as an evaluation within training.
-        `train` is as in a call, when the loop begins; a loop that ends early has read up to `horizon` batches more than it
-        yielded, and at least `lookahead` + 1. The result can be iterated again, and has the length
-        of `batches`.
+        `train` works as in a call and is read when the loop begins. A loop that ends early has read
+        ahead by up to `horizon` batches. The result can be iterated again, and has the length of
+        `batches`.
         """
         return Ahead(batches, lambda: self._ahead(batches, ids, train))
 
@@ -459,7 +473,7 @@ class Embeddings:
     def get(self, feature: str, ids: Any) -> np.ndarray:
         """Rows (ids, dim) of a feature's ids; rows that don't exist yet have initial weights. Ends
         the current mini-batch."""
-        number, values, count = self._of_feature(feature, ids)
+        number, values, count = self._by_all(lambda: self._of_feature(feature, ids))
         rows = np.empty((count, self.tables[self.features[feature].table].dim), np.float32)
         with self._lock:
             self._settle()
@@ -478,21 +492,38 @@ class Embeddings:
             raise RuntimeError("stepwell.open only reads: to change rows, use stepwell.load")
         if self._optimizer is None:
             raise RuntimeError("make an optimizer of stepwell.optim first: rows have its state")
-        number, values, count = self._of_feature(feature, ids)
-        if torch is not None and isinstance(weights, torch.Tensor):
-            weights = weights.float()
-        weights = np.ascontiguousarray(_ids.to_numpy(weights), np.float32)
-        wanted = (count, self.tables[self.features[feature].table].dim)
-        if weights.shape != wanted:
-            raise ValueError(f"weights have the shape {weights.shape}: give {wanted}")
+        number, values, rows = self._by_all(lambda: self._rows_given(feature, ids, weights))
         with self._lock:
             self._settle()
             self._turn = None
             if self._ranks is not None:
-                self._ranks.write(number, values, weights)
+                self._ranks.write(number, values, rows)
             else:
-                self._session().write(number, values, weights)
+                self._session().write(number, values, rows)
             self._is_provisional = False
+
+    def _rows_given(self, feature: str, ids: Any, weights: Any) -> tuple[int, Any, np.ndarray]:
+        """Number of a feature, the values of its ids, and their rows."""
+        number, values, count = self._of_feature(feature, ids)
+        if torch is not None and isinstance(weights, torch.Tensor):
+            weights = weights.float()
+        rows: np.ndarray = np.ascontiguousarray(_ids.to_numpy(weights), np.float32)
+        wanted = (count, self.tables[self.features[feature].table].dim)
+        if rows.shape != wanted:
+            raise ValueError(f"weights have the shape {rows.shape}: give {wanted}")
+        return number, values, rows
+
+    def _by_all(self, check: Callable[[], Any]) -> Any:
+        """The result of `check`; if it fails on one rank, it fails on all."""
+        if self._ranks is None:
+            return check()
+        found = failure = None
+        try:
+            found = check()
+        except Exception as error:
+            failure = error
+        self._ranks.agree(failure)
+        return found
 
     def _of_feature(self, feature: str, ids: Any) -> tuple[int, Any, int]:
         """Number of a feature, and the values of its ids and their number."""
@@ -529,6 +560,17 @@ class Embeddings:
         """Saves rows and `extra` in a checkpoint in directory `path`, where the newest `keep` stay;
         returns its path. `extra` is bytes, or anything that `torch.save` takes. Mini-batches fed
         ahead stay fed; the current one ends."""
+        with self._lock:
+            self._settle()
+            self._turn = None
+            whole = self._by_all(lambda: self._packed_with(path, extra, keep))
+            meet = None if self._ranks is None else self._ranks.meet
+            engine = self._session()
+            self._is_provisional = False
+            return str(engine.save(os.fspath(path), keep, whole, meet))
+
+    def _packed_with(self, path: str | os.PathLike[str], extra: Any, keep: int) -> bytes:
+        """What a checkpoint has besides rows."""
         check("keep", keep, 1, 1 << 31)
         self._check_apart(path)
         config = {
@@ -537,14 +579,7 @@ class Embeddings:
             "joined": self._joined,
             "optimizer": [self._rule[0], {**self._rule[1], "lr": self._rate()}],
         }
-        whole = _saved.packed(config, extra)
-        with self._lock:
-            self._settle()
-            self._turn = None
-            meet = None if self._ranks is None else self._ranks.meet
-            engine = self._session()
-            self._is_provisional = False
-            return str(engine.save(os.fspath(path), keep, whole, meet))
+        return _saved.packed(config, extra)
 
     def export(
         self, path: str | os.PathLike[str], format: str = "safetensors", since: int | None = None

@@ -23,6 +23,10 @@ class Ids(NamedTuple):
         """Number of examples."""
         if self.offsets is not None:
             return len(self.offsets) - 1
+        return self.total()
+
+    def total(self) -> int:
+        """Number of ids."""
         return len(self.values[1] if isinstance(self.values, tuple) else self.values)
 
     def counts(self) -> np.ndarray:

@@ -6,6 +6,7 @@ All ranks make the same calls in the same order: those of `Ranks` wait for each 
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,21 @@ class Ranks:
         members = dist.get_process_group_ranks(group)
         # A group of its own: its calls don't mix with the model's, and arrays are in host memory.
         self._group = dist.new_group(members, backend="gloo", use_local_synchronization=True)
-        self._emb = emb
+        # The embeddings have the ranks, so that neither keeps the other alive in a circle.
+        self._owner = weakref.ref(emb)
+        self._is_open = False
         self._turn: RankTurn | None = None
         self._depth: int | None = None
+
+    @property
+    def _emb(self) -> Any:
+        return self._owner()
+
+    def close(self) -> None:
+        """Leaves the group."""
+        if self._group is not None and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group(self._group)
+        self._group = None
 
     # Collectives
 
@@ -85,7 +98,7 @@ class Ranks:
         torch.distributed.all_gather_object(found, mine, group=self._group)
         return found
 
-    def _agree(self, failure: Exception | None) -> None:
+    def agree(self, failure: Exception | None) -> None:
         """Raises the first failure of any rank on all ranks."""
         if self._least(0 if failure else 1):
             return
@@ -104,40 +117,48 @@ class Ranks:
     def feed(self, found: dict[str, Ids] | None, train: bool) -> RankFed | None:
         """Feeds the ids of all features; None, on all ranks, if a rank has none."""
         emb, tables = self._emb, len(self._emb.tables)
-        asked = np.zeros((self.size, tables + 1), np.int64)
-        if emb._engine is None:
+        if not self._is_open:
+            if not self._least(0 if found is None else 1):
+                return None
             self._open(found)
-        examples = 0
-        if found is not None:
-            examples = next(iter(found.values())).examples()
-            route = _stepwell.Route(emb._engine, list(enumerate(found.values())), examples, train)
-            asked[:, :tables] = np.reshape(route.counts, (self.size, tables))
-            asked[:, tables] = 1
-        wanted = self._counts(asked)
-        if found is None or not wanted[:, tables].all():
+        route = failure = None
+        examples = 0 if found is None else next(iter(found.values())).examples()
+        try:
+            if found is not None:
+                ids = list(enumerate(found.values()))
+                route = _stepwell.Route(emb._engine, ids, examples, train)
+        except Exception as error:
+            failure = error
+        if not self._least(0 if route is None else 1):
+            if failure is not None:
+                raise failure
             return None
-        asked, wanted = asked[:, :tables], np.ascontiguousarray(wanted[:, :tables])
+        assert route is not None and found is not None
+        asked = np.reshape(np.array(route.counts, np.int64), (self.size, tables))
+        wanted = self._counts(asked)
         self._feed_keys(route, asked, wanted, train)
         places = {}
-        for number, (name, ids) in enumerate(found.items()):
-            places[name] = np.empty(int(ids.counts().sum()), np.int64)
+        for number, (name, of) in enumerate(found.items()):
+            places[name] = np.empty(of.total(), np.int64)
             route.places(number, places[name])
         if self._depth is None:
             self._depth = self._least(emb._engine.fed_max() - 1)
         return RankFed({}, examples, train, found, places, asked, wanted)
 
     def _open(self, found: dict[str, Ids] | None) -> None:
-        """Makes this rank's engine for mini-batches such as the first."""
-        failure = None
+        """Makes the engine, sized for the first mini-batch."""
+        emb, failure = self._emb, None
         try:
-            counts = [] if found is None else self._emb._counted(found)
-            self._emb._session((self.size, counts, []))
+            emb._drop_provisional()
+            counts = [] if found is None else emb._counted(found)
+            emb._session((self.size, counts, []) if found is not None else None)
         except Exception as error:
             failure = error
-        self._agree(failure)
+        self.agree(failure)
+        self._is_open = True
 
     def _counts(self, asked: Any) -> Any:
-        """What all ranks say to this one, from what it says to each."""
+        """Exchanges a row of counts with every rank."""
         width = [asked.shape[1]] * self.size
         return self._exchange(asked.ravel(), width, width).reshape(asked.shape)
 
@@ -148,7 +169,7 @@ class Ranks:
             _stepwell.feed_keys(self._emb._engine, wanted, keys, train)
         except Exception as error:
             failure = error
-        self._agree(failure)
+        self.agree(failure)
 
     def _keys(self, route: Any, asked: Any, wanted: Any) -> Any:
         """The keys that all ranks ask of this one."""
@@ -159,11 +180,17 @@ class Ranks:
     def _dims(self) -> Any:
         return np.array([table.dim for table in self._emb.tables.values()])
 
-    def rows(self, fed: RankFed) -> list[Any]:
-        """The rows of the current mini-batch, by table (rows, dim)."""
-        dims = self._dims()
+    def ready(self, fed: RankFed) -> list[Any]:
+        """Makes `fed` the current mini-batch; its rows, by table (rows, dim)."""
+        emb, dims, failure = self._emb, self._dims(), None
         own = np.empty(int((fed.wanted @ dims).sum()), np.float32)
-        _stepwell.answer(self._emb._engine, fed.wanted, own)
+        try:
+            if not emb._engine.ready():
+                raise RuntimeError("no mini-batch is left")
+            _stepwell.answer(emb._engine, fed.wanted, own)
+        except Exception as error:
+            failure = error
+        self.agree(failure)
         return self._of_tables(self._exchange(own, fed.wanted @ dims, fed.asked @ dims), fed.asked)
 
     def _of_tables(self, lanes: Any, asked: Any) -> list[Any]:
@@ -178,34 +205,52 @@ class Ranks:
         """Makes `turn` the current mini-batch."""
         self._turn = turn if turn.train else None
 
-    def stepped(self) -> int:
-        """Number of steps that wait for the other ranks."""
-        return 1 if self._turn is not None and self._turn.gradients is not None else 0
-
     def settle(self) -> None:
         """Ends the current mini-batch's step, if all ranks made it."""
         turn, self._turn = self._turn, None
-        if turn is None or not self._least(0 if turn.gradients is None else 1):
+        if turn is None:
             return
-        gradients = turn.gradients or []
+        made = 0.0 if turn.gradients is None else 1.0
+        least = torch.tensor([made, turn.lr, -turn.lr], dtype=torch.float64)
+        op = torch.distributed.ReduceOp.MIN
+        torch.distributed.all_reduce(least, op, group=self._group)
+        if least[0] == 0:
+            return
+        if least[1] != -least[2]:
+            rates = f"{least[1]:g} and {-least[2]:g}"
+            raise ValueError(f"the ranks' learning rates are {rates}: give all ranks the same")
         emb, fed, dims = self._emb, turn.fed, self._dims()
-        if turn.lr != emb._rate():
-            emb._set_rate(turn.lr)
         parts = []
-        for gradient, asked in zip(gradients, fed.asked.T):
+        for gradient, asked in zip(turn.gradients or [], fed.asked.T):
             parts.append(np.split(gradient, np.cumsum(asked)[:-1]))
         lanes = [part[rank].ravel() for rank in range(self.size) for part in parts]
         # The loss is the mean of all ranks', as with DistributedDataParallel.
         mean = np.concatenate(lanes) / np.float32(self.size)
         found = self._exchange(mean, fed.asked @ dims, fed.wanted @ dims)
-        _stepwell.push_answers(emb._engine, fed.wanted, found)
+        failure = None
+        try:
+            if turn.lr != emb._rate():
+                emb._set_rate(turn.lr)
+            _stepwell.push_answers(emb._engine, fed.wanted, found)
+        except Exception as error:
+            failure = error
+        self.agree(failure)
 
     # Rows
 
     def _by_key(self, feature: int, values: Any, count: int) -> ByKey:
         """The keys of a feature's ids; each rank gives its own."""
         emb = self._emb
-        route = _stepwell.Route(emb._session(), [(feature, (values, None, None))], count, False)
+        if not self._is_open:
+            self._open(None)
+            # The first mini-batch makes the engine anew.
+            self._is_open = not emb._is_provisional
+        failure = None
+        try:
+            route = _stepwell.Route(emb._engine, [(feature, (values, None, None))], count, False)
+        except Exception as error:
+            failure = error
+        self.agree(failure)
         asked = np.reshape(np.array(route.counts, np.int64), (self.size, len(emb.tables)))
         wanted = self._counts(asked)
         keys = self._keys(route, asked, wanted)
@@ -223,13 +268,12 @@ class Ranks:
             _stepwell.read_keys(self._emb._engine, of.wanted, of.keys, own)
         except Exception as error:
             failure = error
-        self._agree(failure)
+        self.agree(failure)
         rows = self._exchange(own, of.wanted @ dims, of.asked @ dims)
         return self._of_tables(rows, of.asked)[of.table][of.places]
 
     def write(self, feature: int, values: Any, weights: Any) -> None:
-        """Overwrites the rows of a feature's ids; of equal ids, the last one of the last rank
-        counts."""
+        """Overwrites the rows of a feature's ids; if an id repeats, the last rank's last row wins."""
         of, dims = self._by_key(feature, values, len(weights)), self._dims()
         rows = np.empty((int(of.asked[:, of.table].sum()), dims[of.table]), np.float32)
         for place, row in zip(of.places, weights):
@@ -240,7 +284,7 @@ class Ranks:
             _stepwell.write_keys(self._emb._engine, of.wanted, of.keys, given)
         except Exception as error:
             failure = error
-        self._agree(failure)
+        self.agree(failure)
 
     def export(self, own: str, args: list[str]) -> None:
         """Exports the rows of all ranks: rank 0 does, from a checkpoint in its directory `own`."""
@@ -252,11 +296,18 @@ class Ranks:
                 _program.run(["export", saved, *args])
             except Exception as error:
                 failure = error
-        self._agree(failure)
+        self.agree(failure)
 
     def digest(self) -> str:
         """A digest of the rows of all ranks."""
-        return _stepwell.digest_of(self.meet(_stepwell.digest_rows(self._emb._session())))
+        part: Any = None
+        failure = None
+        try:
+            part = _stepwell.digest_rows(self._emb._session())
+        except Exception as error:
+            failure = error
+        self.agree(failure)
+        return _stepwell.digest_of(self.meet(part))
 
 
 class RankTurn(Turn):
@@ -272,7 +323,7 @@ class RankTurn(Turn):
 
     def _fill(self, found: dict[str, Any]) -> None:
         emb = self.emb
-        for name, rows in zip(emb.tables, emb._ranks.rows(self.fed)):
+        for name, rows in zip(emb.tables, emb._ranks.ready(self.fed)):
             self.leaves[name] = self._leaf(rows)
         for name, feature in emb.features.items():
             found[name] = self._of_feature(name, feature.pooling, self.leaves[feature.table])

@@ -47,7 +47,11 @@ class Ahead:
     def __next__(self) -> tuple[Any, Any]:
         if self._begun is None:
             self._begun = self._begin()
-        return cast("tuple[Any, Any]", next(self._begun))
+        try:
+            return cast("tuple[Any, Any]", next(self._begun))
+        except StopIteration:
+            self._begun = None
+            raise
 
     def __len__(self) -> int:
         return len(self._batches)

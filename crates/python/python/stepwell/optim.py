@@ -68,9 +68,9 @@ class RowOptimizer(_Base):  # type: ignore[misc]
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         for group, saved in zip(self.param_groups, state_dict["param_groups"]):
-            unknown = set(saved) - set(group) - {"initial_lr"}
-            if unknown:
-                raise ValueError(f"'{min(unknown)}' is no setting of {type(self).__name__}")
+            others = set(saved) & {"betas", "eps", "lr_decay", "momentum", "weight_decay"}
+            if others:
+                raise ValueError(f"'{min(others)}' is of an optimizer of dense parameters")
             group.update((name, value) for name, value in saved.items() if name != "params")
 
 

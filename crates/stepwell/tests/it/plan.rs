@@ -199,7 +199,7 @@ fn memory_bounds_the_plan_and_changes_no_bit_of_the_model() {
             };
             // With a known and an unknown amount of data.
             let (known, open) = (total(&[]), total(&["--data.eval_fraction", "0"]));
-            assert!(known <= open && open <= bytes, "{model} {size}: {known} {open}");
+            assert!(known.max(open) <= bytes, "{model} {size}: {known} {open}");
             assert!(open > bytes / 4 * 3, "{model} {size}: {open}");
             let report = ["--report", "report.json"];
             shop.ok(&unsized_args("train", &[&with(size)[..], &report].concat()));

@@ -18,7 +18,7 @@ fn saved(directory: &Path) {
     let of_fields = vec![vec![Field::sum(0)], vec![Field::sum(4)]];
     let (tables, columns) =
         (vec![table(0, "user"), table(1, "item")], Columns { of_fields, count: 8 });
-    let tiers = Tiers { memory: ByteCount(1 << 20), ..Tiers::default() };
+    let tiers = Tiers { dram: Some(ByteCount(1 << 20)), ..Tiers::default() };
     let mut session = Session::open(tables, columns, Shape::default(), &tiers).unwrap();
     for step in 1..=6_usize {
         let bags = ["user", "item"].map(|name| {

@@ -147,7 +147,7 @@ fn a_session_trains_the_rows_that_the_pipeline_trains() {
     assert!(moved > 4000, "{moved} weights moved");
     let keys: Vec<Key> = expected.keys().copied().collect();
     for (memory, lookahead) in [(64 << 20, 0), (48 << 10, 3)] {
-        let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+        let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
         assert!(by_session(&config, &tiers, &keys) == expected, "{memory} bytes, {lookahead}");
     }
 }
