@@ -253,7 +253,7 @@ impl Wanted<'_> {
         let mut opening = 0;
         let mut later = 0;
         for bound in self.budget(plan, horizon).bounds() {
-            // The bound is that of a full store, but a session opens one with the checkpoint's rows.
+            // The bound is a full store's, but a session opens one with the checkpoint's rows.
             if bound.name != StoreOptions::OPENING {
                 later += bound.bytes;
             }
