@@ -237,7 +237,7 @@ fn feed_keys(
     engine.with(py, |session| session.feed_prepared(prepared).map_err(failed))
 }
 
-/// Where the rows of each rank and table begin in an array that ranks exchange, and their number.
+/// Blocks of rows, by table and rank, of an array that ranks exchange.
 fn blocks(turn: &Turn<'_>, counts: &[i64], dims: &[usize]) -> PyResult<Vec<Vec<Block>>> {
     let tables = dims.len();
     let mut found = vec![Vec::new(); tables];
@@ -260,7 +260,7 @@ fn blocks(turn: &Turn<'_>, counts: &[i64], dims: &[usize]) -> PyResult<Vec<Vec<B
 /// Rows of one table for one rank.
 #[derive(Clone, Copy)]
 struct Block {
-    /// Where they begin in the array.
+    /// Position of the first row in the array.
     begin: usize,
     /// Number of the first among the table's keys.
     first: usize,

@@ -255,7 +255,7 @@ def run(rank, size, home):
 
 
 def launched(size, home):
-    """What the cases found on each of `size` ranks."""
+    """Results of the cases on each of `size` ranks."""
     ranks = [
         subprocess.Popen(
             [sys.executable, __file__, str(rank), str(size), home],
@@ -281,7 +281,7 @@ class Several(unittest.TestCase):
         cls.found = {size: launched(size, cls.home) for size in (1, 2, 3)}
 
     def of(self, case):
-        """What a case found, by number of ranks; the same on each of them."""
+        """Results of a case by number of ranks, the same on each of them."""
         found = {}
         for size, ranks in self.found.items():
             of_ranks = [rank.get(case) for rank in ranks]

@@ -329,7 +329,7 @@ impl Session {
 /// A checkpoint in progress.
 struct Begun {
     writer: CheckpointWriter,
-    /// Where the checkpoint already is, if it exists.
+    /// Path of the checkpoint, if it exists already.
     kept: Option<PathBuf>,
     _lock: Option<DirectoryLock>,
 }

@@ -54,14 +54,14 @@ const PLENTY: u64 = 1 << 40;
 /// Steps of the binary search for the best size.
 const HALVINGS: u32 = 32;
 
-/// The tiers of a session, and what is known ahead.
+/// Tiers of a session, and the length of its horizon.
 pub(super) struct Division {
     pub(super) plan: TierPlan,
     /// Mini-batches whose keys are known ahead.
     pub(super) horizon: usize,
 }
 
-/// What a division depends on.
+/// Inputs of a division.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) tables: &'a [TableSpec],

@@ -570,7 +570,7 @@ class Embeddings:
             return str(engine.save(os.fspath(path), keep, whole, meet))
 
     def _packed_with(self, path: str | os.PathLike[str], extra: Any, keep: int) -> bytes:
-        """What a checkpoint has besides rows."""
+        """The bytes that a checkpoint has besides rows."""
         check("keep", keep, 1, 1 << 31)
         self._check_apart(path)
         config = {

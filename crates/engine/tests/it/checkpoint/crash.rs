@@ -12,8 +12,8 @@ use crate::checkpoint::harness::{Told, in_threads};
 use crate::checkpoint::judge::{go_on, judge};
 use crate::checkpoint::life::{ALONE, Ledger, Ranks, SEVERAL, live, script};
 
-/// How the disk survives a cut: in a long run in every way, and six random ones; otherwise in one
-/// random way, and alternately with all or nothing of what was not synced.
+/// Ways in which the disk survives a cut: all of them and six random ones in a long run; otherwise
+/// a random one, and alternately all or nothing of the unsynced data.
 fn survivals(cut_after: u64) -> Vec<Survival> {
     let torn = |n| Survival::Torn(cut_after << 8 | n);
     let whole = [Survival::SyncedAlone, Survival::Everything];

@@ -18,7 +18,7 @@ const STEPS: u64 = 40;
 /// Keys of a step.
 const KEYS: usize = 120;
 
-/// What ranks say to each other.
+/// Messages that ranks exchange.
 struct Meeting {
     said: Mutex<Vec<Vec<u8>>>,
     barrier: Barrier,
