@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""A model of another package, as it is and with its embeddings replaced: DeepFM of DeepCTR-Torch.
+"""DeepCTR-Torch's DeepFM, with its own embeddings and with Stepwell's.
 
-The model, its training loop (`fit`) and its initial values are DeepCTR-Torch's. `as it is` has
-`nn.Embedding` layers. `replaced` has the rows in `stepwell.Embeddings` instead, by `with_stepwell`
+The model, its training loop (`fit`) and its initial values come from DeepCTR-Torch. `original` uses
+its `nn.Embedding` layers. `replaced` has the rows in `stepwell.Embeddings` instead, by `with_stepwell`
 below. It is trained twice: with initial rows of its own, uniform with the same deviation, and with
 those of the model that it replaces (`same rows`), which only leaves differences of rounding. Other
 initial rows alone move the AUC by about 0.002, in DeepCTR-Torch's model as well.
 
 All parameters are trained with Adagrad on all sides, without a penalty on weights. A row that a
-mini-batch doesn't have stays as it is under Adagrad, so that dense gradients of `nn.Embedding` and
+mini-batch doesn't have doesn't change under Adagrad, so dense gradients of `nn.Embedding` and
 the rows' own are the same training. A seed decides initial values and the order of examples, which
 all sides share.
 
@@ -43,7 +43,7 @@ import clicks
 SAMPLE = "criteo_tb_80k.tsv.zst"
 INTEGERS = [f"I{number}" for number in range(1, 14)]
 IDS = [f"C{number}" for number in range(1, 27)]
-SIDES = ["as it is", "replaced", "same rows"]
+SIDES = ["original", "replaced", "same rows"]
 STD = 0.0001  # DeepCTR-Torch's own default
 
 
@@ -137,7 +137,7 @@ def auc(options, side, seed, columns, label, sizes):
                 *(DenseFeat(of) for of in INTEGERS)]
     model = DeepFM(features, features, l2_reg_linear=0, l2_reg_embedding=0, init_std=STD, seed=seed)
     emb = None
-    if side == "as it is":
+    if side == "original":
         optimizer = torch.optim.Adagrad(model.parameters(), lr=options.lr)
     else:
         theirs = {of + name: part.embedding_dict[name].weight.detach()

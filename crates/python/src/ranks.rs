@@ -29,7 +29,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(digest_of, module)?)
 }
 
-/// Columns of a session that returns the rows of `tables` tables as they are.
+/// Columns of a session whose `tables` tables are unpooled.
 pub(crate) fn columns(tables: usize) -> Columns {
     let field = Field { column: 0, pooling: Pooling::None };
     Columns { of_fields: vec![vec![field]; tables], count: 0 }
@@ -195,6 +195,11 @@ impl<'a> Received<'a> {
         }
         Ok(Self { keys: found })
     }
+
+    /// The keys of a table, rank by rank.
+    fn of_table(&self, table: usize) -> Vec<Key> {
+        self.keys[table].iter().flat_map(|keys| *keys).map(|key| Key(*key as u64)).collect()
+    }
 }
 
 /// Feeds the `keys` that ranks ask for.
@@ -237,12 +242,14 @@ fn feed_keys(
     engine.with(py, |session| session.feed_prepared(prepared).map_err(failed))
 }
 
-/// Blocks of rows, by table and rank, of an array that ranks exchange.
-fn blocks(turn: &Turn<'_>, counts: &[i64], dims: &[usize]) -> PyResult<Vec<Vec<Block>>> {
-    let tables = dims.len();
-    let mut found = vec![Vec::new(); tables];
-    let (mut begin, mut first) = (0, vec![0; tables]);
-    for of_rank in counts.chunks(tables) {
+/// Blocks of rows, by table and rank, of an array of `lanes` elements that ranks exchange.
+///
+/// # Errors
+/// If rows of these counts have another number of elements.
+fn blocks(counts: &[i64], dims: &[usize], lanes: usize) -> PyResult<Vec<Vec<Block>>> {
+    let mut found = vec![Vec::new(); dims.len()];
+    let (mut begin, mut first) = (0, vec![0; dims.len()]);
+    for of_rank in counts.chunks(dims.len()) {
         for (table, count) in of_rank.iter().enumerate() {
             let rows = *count as usize;
             found[table].push(Block { begin, first: first[table], rows });
@@ -250,11 +257,20 @@ fn blocks(turn: &Turn<'_>, counts: &[i64], dims: &[usize]) -> PyResult<Vec<Vec<B
             first[table] += rows;
         }
     }
-    let fed = (0..tables).map(|table| turn.occurrence_rows(table).len());
-    if !fed.eq(first) {
-        return Err(wrong("the counts aren't those of the current mini-batch".to_owned()));
+    if begin == lanes {
+        return Ok(found);
     }
-    Ok(found)
+    Err(wrong(format!("the rows of all ranks have {begin} elements, not {lanes}")))
+}
+
+/// Refuses blocks of other rows than those of the current mini-batch.
+fn check_fed(turn: &Turn<'_>, blocks: &[Vec<Block>]) -> PyResult<()> {
+    let rows = |of: &Vec<Block>| of.iter().map(|block| block.rows).sum::<usize>();
+    let fed = (0..blocks.len()).map(|table| turn.occurrence_rows(table).len());
+    if fed.eq(blocks.iter().map(rows)) {
+        return Ok(());
+    }
+    Err(wrong("the counts aren't those of the current mini-batch".to_owned()))
 }
 
 /// Rows of one table for one rank.
@@ -278,9 +294,9 @@ fn answer(
     let engine = engine.get();
     let (counts, mut rows) = (Array::<i64>::of(counts, "counts")?, ArrayMut::of(rows, "rows")?);
     engine.with_turn(py, |turn| {
-        let blocks = blocks(&turn, counts.elements(), &engine.dims)?;
         let rows = rows.elements();
-        check_lanes(&blocks, &engine.dims, rows.len())?;
+        let blocks = blocks(counts.elements(), &engine.dims, rows.len())?;
+        check_fed(&turn, &blocks)?;
         for (table, (blocks, dim)) in blocks.iter().zip(&engine.dims).enumerate() {
             let mut own = vec![0.0; turn.keys(table).len() * dim];
             turn.copy_rows(table, &mut own);
@@ -294,17 +310,6 @@ fn answer(
         }
         Ok(())
     })
-}
-
-fn check_lanes(blocks: &[Vec<Block>], dims: &[usize], given: usize) -> PyResult<()> {
-    let of_table = |(blocks, dim): (&Vec<Block>, &usize)| {
-        blocks.iter().map(|block| block.rows * dim).sum::<usize>()
-    };
-    let wanted: usize = blocks.iter().zip(dims).map(of_table).sum();
-    if given == wanted {
-        return Ok(());
-    }
-    Err(wrong(format!("the rows of all ranks have {wanted} elements, not {given}")))
 }
 
 /// Ends the step with the gradients of the rows that ranks asked for.
@@ -323,9 +328,9 @@ fn push_answers(
         if !turn.trains() {
             return Err(wrong("the mini-batch was fed for an evaluation".to_owned()));
         }
-        let blocks = blocks(&turn, counts.elements(), &engine.dims)?;
         let gradients = gradients.elements();
-        check_lanes(&blocks, &engine.dims, gradients.len())?;
+        let blocks = blocks(counts.elements(), &engine.dims, gradients.len())?;
+        check_fed(&turn, &blocks)?;
         let sums = blocks.iter().zip(&engine.dims).enumerate().map(|(table, (blocks, dim))| {
             let mut sums = vec![0.0f32; turn.keys(table).len() * dim];
             let of_keys = turn.occurrence_rows(table);
@@ -360,27 +365,17 @@ fn read_keys(
     let mut rows = ArrayMut::<f32>::of(rows, "rows")?;
     let received = Received::of(engine, counts.elements(), keys.elements())?;
     engine.with(py, |session| {
-        let mut of_tables = Vec::new();
-        for (table, of_ranks) in received.keys.iter().enumerate() {
-            let keys: Vec<Key> =
-                of_ranks.iter().flat_map(|keys| *keys).map(|key| Key(*key as u64)).collect();
-            of_tables.push(match &keys[..] {
-                [] => Vec::new(),
-                keys => session.read(table, keys).map_err(failed)?,
-            });
-        }
-        let (mut rest, mut begins) = (rows.elements(), vec![0; of_tables.len()]);
-        let wanted: usize = of_tables.iter().map(Vec::len).sum();
-        if rest.len() != wanted {
-            return Err(wrong(format!("rows have {} elements, not {wanted}", rest.len())));
-        }
-        for rank in 0..engine.of.ranks {
-            for (table, read) in of_tables.iter().enumerate() {
-                let lanes = received.keys[table][rank].len() * engine.dims[table];
-                let (own, others) = std::mem::take(&mut rest).split_at_mut(lanes);
-                own.copy_from_slice(&read[begins[table]..begins[table] + lanes]);
-                begins[table] += lanes;
-                rest = others;
+        let rows = rows.elements();
+        let blocks = blocks(counts.elements(), &engine.dims, rows.len())?;
+        for (table, blocks) in blocks.iter().enumerate() {
+            let (keys, dim) = (received.of_table(table), engine.dims[table]);
+            if keys.is_empty() {
+                continue;
+            }
+            let read = session.read(table, &keys).map_err(failed)?;
+            for Block { begin, first, rows: count } in blocks {
+                let own = &read[first * dim..][..count * dim];
+                rows[*begin..begin + count * dim].copy_from_slice(own);
             }
         }
         Ok(())
@@ -402,26 +397,18 @@ fn write_keys(
     let weights = Array::<f32>::of(weights, "weights")?;
     let received = Received::of(engine, counts.elements(), keys.elements())?;
     engine.with(py, |session| {
-        let (mut rest, tables) = (weights.elements(), engine.dims.len());
-        let mut of_tables = vec![(Vec::new(), Vec::new()); tables];
-        for rank in 0..engine.of.ranks {
-            for (table, (keys, weights)) in of_tables.iter_mut().enumerate() {
-                let own = received.keys[table][rank];
-                let lanes = own.len() * engine.dims[table];
-                let Some((of_keys, others)) = rest.split_at_checked(lanes) else {
-                    return Err(wrong("there are fewer weights than rows of keys".to_owned()));
-                };
-                keys.extend(own.iter().map(|key| Key(*key as u64)));
-                weights.extend_from_slice(of_keys);
-                rest = others;
-            }
-        }
+        let weights = weights.elements();
+        let blocks = blocks(counts.elements(), &engine.dims, weights.len())?;
         // Rank 0 names the checkpoint, whichever rank has the rows.
         session.note_written();
-        for (table, (keys, weights)) in of_tables.iter().enumerate() {
-            if !keys.is_empty() {
-                session.write(table, keys, weights).map_err(failed)?;
+        for (table, blocks) in blocks.iter().enumerate() {
+            let (keys, dim) = (received.of_table(table), engine.dims[table]);
+            if keys.is_empty() {
+                continue;
             }
+            let own = blocks.iter().flat_map(|of| &weights[of.begin..of.begin + of.rows * dim]);
+            let own: Vec<f32> = own.copied().collect();
+            session.write(table, &keys, &own).map_err(failed)?;
         }
         Ok(())
     })

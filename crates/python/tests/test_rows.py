@@ -222,6 +222,13 @@ class RowsTest(unittest.TestCase):
                     again.step(np.ones_like(x))
                     self.assertEqual(again.steps, 2)
 
+    def test_closed_embeddings_stay_closed(self):
+        emb = stepwell.Embeddings({"item": stepwell.Table(4)}, {"item": "item"}, arrays="numpy")
+        emb.get("item", [1])
+        emb.close()
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            emb(np.arange(3), train=False)
+
     def test_too_little_memory_names_a_size_that_is_enough(self):
         tables = {f"t{number}": stepwell.Table(16 - number) for number in range(3)}
         ids = {name: np.arange(5000) for name in tables}

@@ -79,29 +79,24 @@ impl Wanted<'_> {
     /// # Errors
     /// Too little memory, with the least that suffices; sizes that don't fit together.
     pub(super) fn divide(&self) -> Result<Division> {
-        if let Some(division) = self.divided(self.tiers.memory)? {
+        if let Some(division) = self.divided()? {
             return Ok(division);
         }
-        let mut enough = self.tiers.memory;
-        while self.divided(enough)?.is_none() {
-            enough.0 += (enough.0 / 16).max(1 << 16);
+        let mut tiers = self.tiers.clone();
+        while (Wanted { tiers: &tiers, ..*self }).divided()?.is_none() {
+            tiers.memory.0 += (tiers.memory.0 / 16).max(1 << 16);
         }
         let tables = if self.tables.len() == 1 { "table" } else { "tables" };
         Err(Error::Settings(format!(
             "memory = {}, but {} {tables} and their mini-batches need more: {} is enough",
             self.tiers.memory,
             self.tables.len(),
-            ByteCount(enough.0.next_multiple_of(1 << 20)),
+            ByteCount(tiers.memory.0.next_multiple_of(1 << 20)),
         )))
     }
 
-    /// Divides `memory`; `None` if it's too little.
-    fn divided(&self, memory: ByteCount) -> Result<Option<Division>> {
-        let tiers = &Tiers { memory, ..self.tiers.clone() };
-        Wanted { tiers, ..*self }.divided_as_set()
-    }
-
-    fn divided_as_set(&self) -> Result<Option<Division>> {
+    /// Divides [`Tiers::memory`]; `None` if it's too little.
+    fn divided(&self) -> Result<Option<Division>> {
         let memory = self.tiers.memory.0;
         let horizon = self.horizon();
         let with = |bytes: u64| -> Result<(TierPlan, u64)> {
@@ -194,17 +189,14 @@ impl Wanted<'_> {
         let part = dram.map_or(bytes, |_| memory.0 / 2) / PART;
         let transfer = (memory.0 / TRANSFER_PART).clamp(TRANSFER[0], TRANSFER[1]) >> 12 << 12;
         let most = TierOptions::default().harvest.0;
+        let shared = if part < HARVEST_MIN { 0 } else { part.min(most) };
         let row = self.tables.iter().map(|table| table.row_bytes() as u64).max().unwrap_or(0);
         let segment = part.clamp(SEGMENT[0], SEGMENT[1]).max(SEGMENT_ROWS * row) >> 12 << 12;
         let mut options = TierOptions {
             dram: ByteCount(rows),
             index: index.unwrap_or(ByteCount(INDEX_WHOLE)),
             page_cache,
-            harvest: harvest.unwrap_or(ByteCount(if part < HARVEST_MIN {
-                0
-            } else {
-                part.min(most)
-            })),
+            harvest: harvest.unwrap_or(ByteCount(shared)),
             segment: ByteCount(segment),
             policy,
             staging_buffer_bytes: transfer as usize,
@@ -252,14 +244,11 @@ impl Wanted<'_> {
 
     /// The most bytes that the session allocates at once.
     fn peak(&self, plan: &TierPlan, horizon: usize) -> u64 {
+        let budget = self.budget(plan, horizon);
+        // That bound is a full store's, but a session opens one with the checkpoint's rows.
+        let later = budget.bounds().iter().filter(|bound| bound.name != StoreOptions::OPENING);
+        let later = later.map(|bound| bound.bytes).sum::<u64>();
         let mut opening = 0;
-        let mut later = 0;
-        for bound in self.budget(plan, horizon).bounds() {
-            // The bound is a full store's, but a session opens one with the checkpoint's rows.
-            if bound.name != StoreOptions::OPENING {
-                later += bound.bytes;
-            }
-        }
         for (group, rows) in plan.groups.iter().zip(self.before).filter(|(_, rows)| **rows > 0) {
             let index_bytes_max = group.store.index_bytes_for(*rows);
             let mut bounds = Budget::default();

@@ -212,6 +212,8 @@ class Embeddings:
 
     def close(self) -> None:
         """Ends the session and frees its memory and temporary files."""
+        # Once closed, it isn't made anew.
+        self._is_provisional = False
         if self._engine is not None:
             self._engine.close()
         if self._ranks is not None:
@@ -515,15 +517,7 @@ class Embeddings:
 
     def _by_all(self, check: Callable[[], Any]) -> Any:
         """The result of `check`; if it fails on one rank, it fails on all."""
-        if self._ranks is None:
-            return check()
-        found = failure = None
-        try:
-            found = check()
-        except Exception as error:
-            failure = error
-        self._ranks.agree(failure)
-        return found
+        return check() if self._ranks is None else self._ranks.by_all(check)
 
     def _of_feature(self, feature: str, ids: Any) -> tuple[int, Any, int]:
         """Number of a feature, and the values of its ids and their number."""

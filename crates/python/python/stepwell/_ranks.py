@@ -1,5 +1,5 @@
-"""Embeddings of several ranks over `torch.distributed`: each rank has a part of the rows. The keys of
-a mini-batch go to the ranks that have their rows, rows come back, and gradients go the same way.
+"""Embeddings of several ranks over `torch.distributed`. Each rank has a part of the rows. A key goes
+to the rank that has its row, the row comes back, and its gradient goes the same way.
 
 All ranks make the same calls in the same order: those of `Ranks` wait for each other."""
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -98,10 +98,15 @@ class Ranks:
         torch.distributed.all_gather_object(found, mine, group=self._group)
         return found
 
-    def agree(self, failure: Exception | None) -> None:
-        """Raises the first failure of any rank on all ranks."""
+    def by_all(self, work: Callable[[], Any]) -> Any:
+        """The result of `work`; if it fails on one rank, raises the failure on all ranks."""
+        found = failure = None
+        try:
+            found = work()
+        except Exception as error:
+            failure = error
         if self._least(0 if failure else 1):
-            return
+            return found
         said = self.meet(None if failure is None else f"{type(failure).__name__}: {failure}")
         if failure is not None:
             raise failure
@@ -147,14 +152,13 @@ class Ranks:
 
     def _open(self, found: dict[str, Ids] | None) -> None:
         """Makes the engine, sized for the first mini-batch."""
-        emb, failure = self._emb, None
-        try:
+        emb = self._emb
+
+        def make() -> None:
             emb._drop_provisional()
-            counts = [] if found is None else emb._counted(found)
-            emb._session((self.size, counts, []) if found is not None else None)
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+            emb._session(None if found is None else (self.size, emb._counted(found), []))
+
+        self.by_all(make)
         self._is_open = True
 
     def _counts(self, asked: Any) -> Any:
@@ -163,13 +167,8 @@ class Ranks:
         return self._exchange(asked.ravel(), width, width).reshape(asked.shape)
 
     def _feed_keys(self, route: Any, asked: Any, wanted: Any, train: bool) -> None:
-        keys = self._keys(route, asked, wanted)
-        failure = None
-        try:
-            _stepwell.feed_keys(self._emb._engine, wanted, keys, train)
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+        keys, engine = self._keys(route, asked, wanted), self._emb._engine
+        self.by_all(lambda: _stepwell.feed_keys(engine, wanted, keys, train))
 
     def _keys(self, route: Any, asked: Any, wanted: Any) -> Any:
         """The keys that all ranks ask of this one."""
@@ -182,15 +181,15 @@ class Ranks:
 
     def ready(self, fed: RankFed) -> list[Any]:
         """Makes `fed` the current mini-batch; its rows, by table (rows, dim)."""
-        emb, dims, failure = self._emb, self._dims(), None
+        engine, dims = self._emb._engine, self._dims()
         own = np.empty(int((fed.wanted @ dims).sum()), np.float32)
-        try:
-            if not emb._engine.ready():
+
+        def answer() -> None:
+            if not engine.ready():
                 raise RuntimeError("no mini-batch is left")
-            _stepwell.answer(emb._engine, fed.wanted, own)
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+            _stepwell.answer(engine, fed.wanted, own)
+
+        self.by_all(answer)
         return self._of_tables(self._exchange(own, fed.wanted @ dims, fed.asked @ dims), fed.asked)
 
     def _of_tables(self, lanes: Any, asked: Any) -> list[Any]:
@@ -227,14 +226,13 @@ class Ranks:
         # The loss is the mean of all ranks', as with DistributedDataParallel.
         mean = np.concatenate(lanes) / np.float32(self.size)
         found = self._exchange(mean, fed.asked @ dims, fed.wanted @ dims)
-        failure = None
-        try:
+
+        def push() -> None:
             if turn.lr != emb._rate():
                 emb._set_rate(turn.lr)
             _stepwell.push_answers(emb._engine, fed.wanted, found)
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+
+        self.by_all(push)
 
     # Rows
 
@@ -245,12 +243,8 @@ class Ranks:
             self._open(None)
             # The first mini-batch makes the engine anew.
             self._is_open = not emb._is_provisional
-        failure = None
-        try:
-            route = _stepwell.Route(emb._engine, [(feature, (values, None, None))], count, False)
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+        ids = [(feature, (values, None, None))]
+        route = self.by_all(lambda: _stepwell.Route(emb._engine, ids, count, False))
         asked = np.reshape(np.array(route.counts, np.int64), (self.size, len(emb.tables)))
         wanted = self._counts(asked)
         keys = self._keys(route, asked, wanted)
@@ -263,12 +257,8 @@ class Ranks:
         """Rows (ids, dim) of a feature's ids."""
         of, dims = self._by_key(feature, values, count), self._dims()
         own = np.empty(int((of.wanted @ dims).sum()), np.float32)
-        failure = None
-        try:
-            _stepwell.read_keys(self._emb._engine, of.wanted, of.keys, own)
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+        engine = self._emb._engine
+        self.by_all(lambda: _stepwell.read_keys(engine, of.wanted, of.keys, own))
         rows = self._exchange(own, of.wanted @ dims, of.asked @ dims)
         return self._of_tables(rows, of.asked)[of.table][of.places]
 
@@ -279,34 +269,19 @@ class Ranks:
         for place, row in zip(of.places, weights):
             rows[place] = row
         given = self._exchange(rows.ravel(), of.asked @ dims, of.wanted @ dims)
-        failure = None
-        try:
-            _stepwell.write_keys(self._emb._engine, of.wanted, of.keys, given)
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+        engine = self._emb._engine
+        self.by_all(lambda: _stepwell.write_keys(engine, of.wanted, of.keys, given))
 
     def export(self, own: str, args: list[str]) -> None:
         """Exports the rows of all ranks: rank 0 does, from a checkpoint in its directory `own`."""
         saved = self.meet(own)[0]
         self._emb.save(saved)
-        failure = None
-        if self.rank == 0:
-            try:
-                _program.run(["export", saved, *args])
-            except Exception as error:
-                failure = error
-        self.agree(failure)
+        self.by_all(lambda: _program.run(["export", saved, *args]) if self.rank == 0 else None)
 
     def digest(self) -> str:
         """A digest of the rows of all ranks."""
-        part: Any = None
-        failure = None
-        try:
-            part = _stepwell.digest_rows(self._emb._session())
-        except Exception as error:
-            failure = error
-        self.agree(failure)
+        emb = self._emb
+        part = self.by_all(lambda: _stepwell.digest_rows(emb._session()))
         return _stepwell.digest_of(self.meet(part))
 
 
