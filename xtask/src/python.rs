@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::skipped;
 
 /// Tests that need NumPy alone.
-const WITH_NUMPY: [&str; 3] = ["test_rows", "test_ids", "test_program"];
+const WITH_NUMPY: [&str; 4] = ["test_rows", "test_tables", "test_ids", "test_program"];
 /// Tests that need PyTorch.
 const WITH_TORCH: [&str; 4] = ["test_torch", "test_ranks", "test_tools", "test_notebooks"];
 /// The most bytes of a wheel's shared library.

@@ -1,4 +1,4 @@
-//! The ground floor: names, hashes, random numbers, memory for rows, queues, stages, clock,
+//! The ground floor: names, hashes, random numbers, initial weights, memory for rows, queues, stages, clock,
 //! budgets.
 //!
 //! Contains only what several floors use and what does no I/O.
@@ -13,6 +13,7 @@ mod counted;
 pub mod hash;
 pub mod huge;
 mod ids;
+pub mod initial;
 mod mend;
 mod namespace;
 pub mod objects;

@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
+use stepwell_base::initial::Initial;
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Namespace};
 use stepwell_engine::{
@@ -32,7 +33,7 @@ fn factors(
 ) -> Result<(f64, String)> {
     let optimizer = RowOptimizer::new(Rule::adagrad(0.3)).unwrap_or_else(|_| unreachable!());
     let table = |id, name| TableSpec {
-        init_range: 0.5,
+        initial: Initial::Uniform { range: 0.5 },
         seed: 1,
         ..TableSpec::new(id, name, DIM, optimizer)
     };

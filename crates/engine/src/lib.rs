@@ -86,8 +86,8 @@ pub use rows::{
     Workspaces,
 };
 pub use session::{
-    BagsRef, ExpectedBatch, Prepared, Preparer, SavedSession, Session, SessionFigures, Tiers, Turn,
-    Waiting,
+    BagsRef, ExpectedBatch, Prepared, Preparer, SavedSession, Session, SessionFigures, TableMemory,
+    Tiers, Turn, Waiting,
 };
 pub use stages::{
     BATCHES_QUEUED, Counters, Ends, Finished, Item, LiftStage, LowerStage, Pause, PlanStage,

@@ -11,6 +11,7 @@ use std::path::Path;
 use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
+use stepwell_optim::Lanes;
 use stepwell_ssd::{KeyShardSet, Manifest, Store, StoreOptions};
 
 use crate::checkpoint::Checkpoint;
@@ -69,17 +70,19 @@ impl Rewrite<'_> {
         now.initial_weights(key, &mut weights);
         let mut known = vec![0.0; before.weight_count()];
         before.weights(was).copy_to(&mut known);
-        self.copy_weights(&known, &mut weights);
+        copy_lanes((before.lanes(), &known), (now.lanes(), &mut weights));
         let weight_lanes = now.weight_lanes();
         let rounding = now.rounding(key, self.checkpoint.step);
         now.storage.encode(&weights, &mut row[..weight_lanes], rounding);
         let rule = now.optimizer.rule();
         if rule.name() == before.optimizer.rule().name() {
             let (mut from, mut to) = (before.weight_lanes(), weight_lanes);
+            let (from_lanes, to_lanes) =
+                (rule.vector_lanes(before.lanes()), rule.vector_lanes(now.lanes()));
             for _ in rule.state_names() {
-                let there = &was[from..from + before.weight_count()];
-                self.copy_weights(there, &mut row[to..to + now.weight_count()]);
-                (from, to) = (from + before.weight_count(), to + now.weight_count());
+                let (from_end, to_end) = (from + from_lanes.count(), to + to_lanes.count());
+                copy_lanes((from_lanes, &was[from..from_end]), (to_lanes, &mut row[to..to_end]));
+                (from, to) = (from_end, to_end);
             }
             if rule.counts_steps() {
                 row[to] = was[from];
@@ -96,15 +99,14 @@ impl Rewrite<'_> {
             history.write(&mut row[now.model_lanes()..]);
         }
     }
+}
 
-    /// Copies the weights, or their optimizer state, that both layouts have.
-    fn copy_weights(&self, from: &[f32], to: &mut [f32]) {
-        let (before, now) = (self.was, self.now);
-        let dim = before.dim.min(now.dim);
-        to[..dim].copy_from_slice(&from[..dim]);
-        let wide = before.wide.min(now.wide);
-        to[now.dim..now.dim + wide].copy_from_slice(&from[before.dim..before.dim + wide]);
-    }
+/// Copies the lanes of a vector that both layouts have.
+fn copy_lanes((before, from): (Lanes, &[f32]), (now, to): (Lanes, &mut [f32])) {
+    let dim = before.dim.min(now.dim);
+    to[..dim].copy_from_slice(&from[..dim]);
+    let wide = before.wide.min(now.wide);
+    to[now.dim..now.dim + wide].copy_from_slice(&from[before.dim..before.dim + wide]);
 }
 
 /// Rows to be put together.

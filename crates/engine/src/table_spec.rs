@@ -1,8 +1,9 @@
 //! Tables: layout, initialization and optimizer of their rows.
 
-use stepwell_base::random::{self, Stream};
+use stepwell_base::initial::Initial;
+use stepwell_base::random::Stream;
 use stepwell_base::{Key, TableId, hash};
-use stepwell_optim::{RowOptimizer, Storage, Weights};
+use stepwell_optim::{Lanes, RowOptimizer, Storage, Weights};
 
 use crate::life::{History, Life};
 
@@ -43,8 +44,8 @@ pub struct TableSpec {
     pub storage: Storage,
     /// Optimizer of the rows.
     pub optimizer: RowOptimizer,
-    /// Embeddings start uniform in [-range, range).
-    pub init_range: f32,
+    /// Distribution of initial embedding weights.
+    pub initial: Initial,
     /// Seed of initial values.
     pub seed: u64,
     /// When rows start and cease to exist; `None`: from their first use on, forever.
@@ -75,7 +76,7 @@ impl TableSpec {
             wide: 0,
             storage: Storage::F32,
             optimizer,
-            init_range: 0.01,
+            initial: Initial::Uniform { range: 0.01 },
             seed: 0,
             life: None,
             shared: false,
@@ -87,7 +88,8 @@ impl TableSpec {
         let part = |name, lanes, holds| RowPart { name, lanes, holds };
         let mut parts = vec![part("weights", self.weight_lanes(), self.storage.name())];
         let rule = self.optimizer.rule();
-        parts.extend(rule.state_names().iter().map(|name| part(name, self.weight_count(), "f32")));
+        let lanes = rule.vector_lanes(self.lanes()).count();
+        parts.extend(rule.state_names().iter().map(|name| part(name, lanes, "f32")));
         if rule.counts_steps() {
             parts.push(part("step", 1, "u32"));
         }
@@ -127,6 +129,11 @@ impl TableSpec {
         kind(self) == kind(other)
     }
 
+    /// Numbers of weights of a row.
+    pub fn lanes(&self) -> Lanes {
+        Lanes { dim: self.dim, wide: self.wide }
+    }
+
     /// Number of weights of a row.
     pub fn weight_count(&self) -> usize {
         self.dim + self.wide
@@ -139,7 +146,7 @@ impl TableSpec {
 
     /// Number of lanes that are the model: weights and optimizer state.
     pub fn model_lanes(&self) -> usize {
-        self.weight_lanes() + self.optimizer.state_lanes(self.weight_count())
+        self.weight_lanes() + self.optimizer.state_lanes(self.lanes())
     }
 
     /// Number of lanes of the whole row.
@@ -209,7 +216,7 @@ impl TableSpec {
     }
 
     fn unrounded_weights(&self, key: Key, weights: &mut [f32]) {
-        random::initial_weights(self.seed, self.id, key, self.init_range, self.dim, weights);
+        self.initial.write(self.seed, self.id, key, self.dim, weights);
     }
 }
 

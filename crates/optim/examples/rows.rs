@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use pulp::{Arch, Simd, WithSimd};
-use stepwell_optim::{RowOptimizer, Rule};
+use stepwell_optim::{Lanes, RowOptimizer, Rule};
 
 const ROWS: usize = 256;
 const PASSES: usize = 2000;
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     for rule in [Rule::sgd(0.01), Rule::adagrad(0.01), Rule::adam(0.001)] {
         let optimizer = RowOptimizer::new(rule)?;
-        let lanes = width + optimizer.state_lanes(width);
+        let lanes = width + optimizer.state_lanes(Lanes { dim: width, wide: 0 });
         let mut rows = vec![0.0; ROWS * lanes];
         let start = Instant::now();
         for row in (0..PASSES).flat_map(|_| 0..ROWS) {

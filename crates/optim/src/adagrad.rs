@@ -3,6 +3,7 @@
 use stepwell_base::tiles::by_tiles;
 
 use crate::error::{OptimError, check, check_positive};
+use crate::penalty::Penalty;
 
 /// Settings of Adagrad.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,9 +32,16 @@ impl Adagrad {
 
     /// `s += g²`, then `w -= lr g / (√s + eps)`.
     #[inline(always)]
-    pub(crate) fn apply(&self, weights: &mut [f32], sums: &mut [f32], gradient: &[f32]) {
+    pub(crate) fn apply(
+        &self,
+        weights: &mut [f32],
+        sums: &mut [f32],
+        gradient: &[f32],
+        penalty: impl Penalty,
+    ) {
         let (rate, eps) = (-self.lr as f32, self.eps as f32);
         by_tiles([weights, sums], gradient, |[w, s], g| {
+            let g = penalty.gradient(g, w);
             let sum = s + g * g;
             [w + rate * g / (sum.sqrt() + eps), sum]
         });

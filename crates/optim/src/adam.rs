@@ -7,6 +7,7 @@
 use stepwell_base::tiles::by_tiles;
 
 use crate::error::{OptimError, check, check_positive};
+use crate::penalty::Penalty;
 
 /// Settings of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,8 +79,10 @@ impl AdamStep {
         means: &mut [f32],
         squares: &mut [f32],
         gradient: &[f32],
+        penalty: impl Penalty,
     ) {
         by_tiles([weights, means, squares], gradient, |[w, m, v], g| {
+            let g = penalty.gradient(g, w);
             let mean = flush(m + self.gain1 * (g - m));
             let square = flush(v * self.beta2 + self.gain2 * g * g);
             let root = square.sqrt() / self.correction2_root + self.eps;
@@ -111,6 +114,7 @@ fn power(base: f64, exponent: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::penalty::NoPenalty;
 
     #[test]
     fn power_agrees_with_repeated_multiplication() {
@@ -134,9 +138,9 @@ mod tests {
     fn moments_of_a_silent_lane_reach_zero() {
         let adam = Adam { beta2: 0.9, ..Adam::new(0.001) };
         let (mut w, mut m, mut v) = ([1.0f32], [0.0f32], [0.0f32]);
-        adam.at_step(1).apply(&mut w, &mut m, &mut v, &[1e-3]);
+        adam.at_step(1).apply(&mut w, &mut m, &mut v, &[1e-3], NoPenalty);
         for step in 2..3000 {
-            adam.at_step(step).apply(&mut w, &mut m, &mut v, &[0.0]);
+            adam.at_step(step).apply(&mut w, &mut m, &mut v, &[0.0], NoPenalty);
         }
         assert_eq!((m, v), ([0.0], [0.0]));
     }

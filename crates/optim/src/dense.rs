@@ -13,6 +13,7 @@ use pulp::{Arch, Simd, WithSimd};
 use crate::adagrad::Adagrad;
 use crate::adam::AdamStep;
 use crate::error::OptimError;
+use crate::penalty::NoPenalty;
 use crate::rule::Rule;
 use crate::sgd::Sgd;
 
@@ -217,9 +218,11 @@ impl WithSimd for Update<'_> {
         assert_eq!(gradient.len(), count, "one gradient lane per parameter");
         assert_eq!([part.first.len(), part.second.len()], vectors, "state of these parameters");
         match kernel {
-            Kernel::Sgd(sgd) => sgd.apply(parameters, gradient),
-            Kernel::Adagrad(adagrad) => adagrad.apply(parameters, part.first, gradient),
-            Kernel::Adam(adam) => adam.apply(parameters, part.first, part.second, gradient),
+            Kernel::Sgd(sgd) => sgd.apply(parameters, gradient, NoPenalty),
+            Kernel::Adagrad(adagrad) => adagrad.apply(parameters, part.first, gradient, NoPenalty),
+            Kernel::Adam(adam) => {
+                adam.apply(parameters, part.first, part.second, gradient, NoPenalty);
+            }
         }
     }
 }

@@ -32,6 +32,15 @@ impl Rule {
         Self::Adam(Adam::new(lr))
     }
 
+    /// The learning rate.
+    pub(crate) fn lr(&self) -> f64 {
+        match self {
+            Self::Sgd(sgd) => sgd.lr,
+            Self::Adagrad(adagrad) => adagrad.lr,
+            Self::Adam(adam) => adam.lr,
+        }
+    }
+
     /// The same rule with learning rate `lr`.
     pub(crate) fn with_lr(self, lr: f64) -> Self {
         match self {

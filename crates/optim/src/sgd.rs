@@ -3,6 +3,7 @@
 use stepwell_base::tiles::by_tiles;
 
 use crate::error::{OptimError, check_positive};
+use crate::penalty::Penalty;
 
 /// Settings of gradient descent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,8 +20,8 @@ impl Sgd {
     }
 
     #[inline(always)]
-    pub(crate) fn apply(&self, weights: &mut [f32], gradient: &[f32]) {
+    pub(crate) fn apply(&self, weights: &mut [f32], gradient: &[f32], penalty: impl Penalty) {
         let lr = self.lr as f32;
-        by_tiles([weights], gradient, |[w], g| [w - lr * g]);
+        by_tiles([weights], gradient, |[w], g| [w - lr * penalty.gradient(g, w)]);
     }
 }

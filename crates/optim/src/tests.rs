@@ -2,8 +2,10 @@
 
 use stepwell_base::random::Stream;
 
-use crate::{Adagrad, Adam, DenseOptimizer, DenseState, OptimError, RowOptimizer, Rule, Sgd};
-use crate::{Storage, Stored};
+use crate::{
+    Adagrad, Adam, Decay, DenseOptimizer, DenseState, Lanes, OptimError, RowOptimizer, RowRule,
+    RowWiseAdagrad, Rule, Sgd, Storage, Stored,
+};
 
 const RULES: [Rule; 3] = [
     Rule::Sgd(Sgd { lr: 0.1 }),
@@ -24,21 +26,24 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
 /// The lanes of one row in f64, following the textbook.
 struct Reference {
     rule: Rule,
+    decay: Decay,
     step: i32,
     lanes: Vec<[f64; 3]>,
 }
 
 impl Reference {
-    fn new(rule: Rule, weights: &[f32]) -> Self {
+    fn new(rule: Rule, decay: Decay, weights: &[f32]) -> Self {
         let initial = if let Rule::Adagrad(a) = rule { a.initial } else { 0.0 };
         let lanes = weights.iter().map(|w| [f64::from(*w), initial, 0.0]).collect();
-        Self { rule, step: 0, lanes }
+        Self { rule, decay, step: 0, lanes }
     }
 
     fn update(&mut self, gradient: &[f32]) {
         self.step += 1;
         for (lane, g) in self.lanes.iter_mut().zip(gradient) {
-            let (g, [w, a, b]) = (f64::from(*g), lane);
+            let [w, a, b] = lane;
+            let g = f64::from(*g) + self.decay.l2 * *w;
+            *w -= self.rule.lr() * self.decay.weight_decay * *w;
             match self.rule {
                 Rule::Sgd(s) => *w -= s.lr * g,
                 Rule::Adagrad(s) => {
@@ -65,13 +70,16 @@ fn rows_follow_the_textbook() {
         Rule::Adagrad(Adagrad { eps: 0.25, ..Adagrad::new(0.1) }),
         Rule::Adam(Adam { eps: 0.5, ..Adam::new(0.1) }),
     ];
-    for rule in RULES.into_iter().chain(others) {
-        let optimizer = RowOptimizer::new(rule).unwrap();
+    let decays = [[0.0, 0.0], [0.3, 0.0], [0.0, 0.2]];
+    let decays = decays.map(|[l2, weight_decay]| Decay { l2, weight_decay });
+    let rules = RULES.into_iter().chain(others);
+    for (rule, decay) in rules.flat_map(|rule| decays.map(|decay| (rule, decay))) {
+        let optimizer = RowOptimizer::new(rule).unwrap().with_decay(decay).unwrap();
         for width in [0, 1, 2, 7, 8, 16, 17, 33] {
             let mut weights = numbers(width as u64, width);
-            let mut state = vec![f32::NAN; optimizer.state_lanes(width)];
+            let mut state = vec![f32::NAN; optimizer.state_lanes(Lanes { dim: width, wide: 0 })];
             optimizer.init_state(&mut state);
-            let mut reference = Reference::new(rule, &weights);
+            let mut reference = Reference::new(rule, decay, &weights);
             for step in 0..50 {
                 let gradient = numbers(1000 + step, width);
                 optimizer.update(&mut weights, &mut state, &gradient);
@@ -79,9 +87,68 @@ fn rows_follow_the_textbook() {
             }
             for (w, [expected, ..]) in weights.iter().zip(&reference.lanes) {
                 let close = (f64::from(*w) - expected).abs() < 2e-5 * (1.0 + expected.abs());
-                assert!(close, "{} width {width}: {w} {expected}", rule.name());
+                assert!(close, "{rule:?} {decay:?} width {width}: {w} {expected}");
             }
         }
+    }
+}
+
+/// Row-wise Adagrad with f64 sums, in which the wide weight has its own.
+#[test]
+fn row_wise_rows_follow_the_textbook() {
+    let rule = RowWiseAdagrad { lr: 0.1, eps: 0.01, initial: 0.2 };
+    for (l2, (dim, wide)) in [0.0, 0.3]
+        .into_iter()
+        .flat_map(|l2| [(1, 0), (0, 1), (3, 1), (16, 0), (16, 1), (37, 1)].map(|lanes| (l2, lanes)))
+    {
+        let lanes = Lanes { dim, wide };
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        let optimizer = optimizer.with_decay(Decay { l2, weight_decay: 0.0 }).unwrap();
+        let mut weights = numbers(1, lanes.count());
+        let mut state = vec![f32::NAN; optimizer.state_lanes(lanes)];
+        assert_eq!(state.len(), dim.min(1) + wide);
+        optimizer.init_state(&mut state);
+        let (mut reference, mut sums) = (widened(&weights), vec![rule.initial; state.len()]);
+        for step in 0..50 {
+            let gradient = numbers(1000 + step, lanes.count());
+            optimizer.update(&mut weights, &mut state, &gradient);
+            let parts = [0..dim, dim..dim + wide].into_iter().filter(|part| !part.is_empty());
+            for (part, sum) in parts.zip(&mut sums) {
+                let of = |at: usize, w: &[f64]| f64::from(gradient[at]) + l2 * w[at];
+                let g: Vec<f64> = part.clone().map(|at| of(at, &reference)).collect();
+                *sum += g.iter().map(|g| g * g).sum::<f64>() / part.len() as f64;
+                for (w, g) in reference[part].iter_mut().zip(g) {
+                    *w -= rule.lr * g / (sum.sqrt() + rule.eps);
+                }
+            }
+        }
+        for (w, expected) in weights.iter().chain(&state).zip(reference.iter().chain(&sums)) {
+            let close = (f64::from(*w) - expected).abs() < 2e-5 * (1.0 + expected.abs());
+            assert!(close, "{lanes:?} {l2}: {w} {expected}");
+        }
+    }
+}
+
+fn widened(lanes: &[f32]) -> Vec<f64> {
+    lanes.iter().copied().map(f64::from).collect()
+}
+
+/// Widths of vectors must not show: the sum of squares has the same order in code for any of them.
+#[test]
+fn row_wise_sums_have_a_fixed_order() {
+    let optimizer = RowOptimizer::new(RowWiseAdagrad::new(0.1)).unwrap();
+    for width in [1, 15, 16, 40] {
+        let gradient = numbers(9, width);
+        let (mut weights, mut sum) = (vec![0.0; width], [0.0f32]);
+        optimizer.update(&mut weights, &mut sum, &gradient);
+        let mut parts = [0.0f32; 16];
+        for (lane, g) in gradient.iter().enumerate() {
+            parts[lane % 16] += g * g;
+        }
+        for half in [8, 4, 2, 1] {
+            (0..half).for_each(|lane| parts[lane] += parts[lane + half]);
+        }
+        assert_eq!(sum[0].to_bits(), (parts[0] / width as f32).to_bits());
     }
 }
 
@@ -99,7 +166,8 @@ fn two_steps_by_hand() {
     ];
     for (rule, expected) in cases {
         let optimizer = RowOptimizer::new(rule).unwrap();
-        let (mut weights, mut state) = ([1.0f32], vec![0.0; optimizer.state_lanes(1)]);
+        let (mut weights, mut state) =
+            ([1.0f32], vec![0.0; optimizer.state_lanes(Lanes { dim: 1, wide: 0 })]);
         optimizer.init_state(&mut state);
         for (gradient, expected) in [0.5, -0.25].into_iter().zip(expected) {
             optimizer.update(&mut weights, &mut state, &[gradient]);
@@ -109,8 +177,16 @@ fn two_steps_by_hand() {
 }
 
 #[test]
-fn optimizers_are_equal_where_their_rules_are() {
-    let all = RULES.map(|rule| RowOptimizer::new(rule).unwrap());
+fn optimizers_are_equal_where_their_settings_are() {
+    let rules = RULES.map(RowRule::from).into_iter().chain([RowWiseAdagrad::new(0.1).into()]);
+    let plain = rules.map(|rule| RowOptimizer::new(rule).unwrap());
+    let decays = [[0.0, 0.0], [0.1, 0.0], [0.0, 0.1]];
+    let all: Vec<_> = plain
+        .flat_map(|optimizer| {
+            decays
+                .map(|[l2, weight_decay]| optimizer.with_decay(Decay { l2, weight_decay }).unwrap())
+        })
+        .collect();
     for (number, one) in all.iter().enumerate() {
         let equal = all.iter().map(|other| one == other);
         assert!(equal.enumerate().all(|(other, equal)| equal == (other == number)));
@@ -120,7 +196,8 @@ fn optimizers_are_equal_where_their_rules_are() {
 #[test]
 fn adam_counts_each_row_by_itself() {
     let optimizer = RowOptimizer::new(RULES[2]).unwrap();
-    let (mut weights, mut state) = ([0.5f32; 3], vec![0.0; optimizer.state_lanes(3)]);
+    let (mut weights, mut state) =
+        ([0.5f32; 3], vec![0.0; optimizer.state_lanes(Lanes { dim: 3, wide: 0 })]);
     for step in 1..=5 {
         optimizer.update(&mut weights, &mut state, &[0.1, -0.2, 0.0]);
         assert_eq!(state[6].to_bits(), step);
@@ -133,9 +210,14 @@ fn adam_counts_each_row_by_itself() {
 
 #[test]
 fn inlined_rows_have_the_same_bits() {
-    for rule in RULES {
-        let optimizer = RowOptimizer::new(rule).unwrap();
-        let mut row = (numbers(1, 37), vec![0.0; optimizer.state_lanes(37)]);
+    let row_wise = RowWiseAdagrad::new(0.1).into();
+    let decays = [Decay::default(), Decay { l2: 0.1, weight_decay: 0.01 }];
+    for (rule, decay) in (RULES.map(RowRule::from).into_iter().chain([row_wise]))
+        .flat_map(|rule| decays.map(|decay| (rule, decay)))
+    {
+        let optimizer = RowOptimizer::new(rule).unwrap().with_decay(decay).unwrap();
+        let mut row =
+            (numbers(1, 37), vec![0.0; optimizer.state_lanes(Lanes { dim: 37, wide: 0 })]);
         let mut inline = row.clone();
         for step in 0..20 {
             let gradient = numbers(step, 37);
@@ -157,7 +239,7 @@ fn a_stored_row_is_read_updated_and_rounded() {
             let mut room = vec![f32::NAN; width];
             storage.encode(&weights, &mut lanes, Stream::from_state(0));
             storage.view(&lanes, width).copy_to(&mut weights);
-            let mut state = vec![0.0; optimizer.state_lanes(width)];
+            let mut state = vec![0.0; optimizer.state_lanes(Lanes { dim: width, wide: 0 })];
             optimizer.init_state(&mut state);
             let mut state_apart = state.clone();
             for step in 1..20 {
@@ -233,7 +315,8 @@ fn dense_and_row_agree() {
     for rule in RULES {
         let (dense, state) = train_dense(rule, 103, 10);
         let optimizer = RowOptimizer::new(rule).unwrap();
-        let mut row = (numbers(5, 103), vec![0.0; optimizer.state_lanes(103)]);
+        let mut row =
+            (numbers(5, 103), vec![0.0; optimizer.state_lanes(Lanes { dim: 103, wide: 0 })]);
         for seed in 0..10 {
             optimizer.update(&mut row.0, &mut row.1, &numbers(100 + seed, 103));
         }
@@ -291,6 +374,15 @@ fn senseless_settings_are_refused() {
         assert!(matches!(RowOptimizer::new(rule), Err(OptimError::Setting { .. })), "{rule:?}");
         assert!(DenseOptimizer::new(rule).is_err());
     }
+    for bad in [-0.1, f64::NAN, f64::INFINITY] {
+        let optimizer = RowOptimizer::new(RULES[0]).unwrap();
+        assert!(optimizer.with_decay(Decay { l2: bad, weight_decay: 0.0 }).is_err());
+        assert!(optimizer.with_decay(Decay { l2: 0.0, weight_decay: bad }).is_err());
+        assert!(
+            RowOptimizer::new(RowWiseAdagrad { initial: bad, ..RowWiseAdagrad::new(0.1) }).is_err()
+        );
+        assert!(RowOptimizer::new(RowWiseAdagrad { lr: bad, ..RowWiseAdagrad::new(0.1) }).is_err());
+    }
     let message = RowOptimizer::new(Rule::sgd(-2.0)).unwrap_err().to_string();
     assert_eq!(message, "sgd: lr is -2: give a number above 0 (in f32, from 1e-45 on)");
 }
@@ -299,7 +391,8 @@ fn senseless_settings_are_refused() {
 fn a_rate_of_zero_changes_only_the_state() {
     for rule in [Rule::sgd(0.1), Rule::adagrad(0.1), Rule::adam(0.1)] {
         let optimizer = RowOptimizer::new(rule).unwrap();
-        let (mut weights, mut state) = ([1.0, -2.0], vec![0.0; optimizer.state_lanes(2)]);
+        let (mut weights, mut state) =
+            ([1.0, -2.0], vec![0.0; optimizer.state_lanes(Lanes { dim: 2, wide: 0 })]);
         optimizer.init_state(&mut state);
         let before = state.clone();
         optimizer.with_lr(0.0).unwrap().update(&mut weights, &mut state, &[0.5, 0.25]);

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use stepwell_base::initial::Initial;
 use stepwell_base::{ByteCount, Namespace, TableId};
-use stepwell_engine::{Admission, Columns, Field, Life, Pooling, Shape, TableSpec};
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_engine::{Admission, Columns, Field, Life, Pooling, Shape, TableMemory, TableSpec};
+use stepwell_optim::{Decay, RowOptimizer, RowRule, Storage};
 
 /// A table: attributes of `stepwell.Table`, with its name and optimizer.
 #[derive(Debug, FromPyObject)]
@@ -17,18 +18,21 @@ pub(crate) struct TableArgs {
     pub(crate) admit_after: u8,
     sketch: u64,
     dram: Option<u64>,
+    place: String,
     expire_after: u64,
     history: bool,
     init_range: f32,
+    init_std: Option<f32>,
+    init_value: Option<f32>,
     seed: u64,
     optimizer: String,
     settings: HashMap<String, f64>,
 }
 
 impl TableArgs {
-    /// Bytes for the table's rows in memory, if it has its own.
-    pub(crate) fn dram(&self) -> Option<ByteCount> {
-        self.dram.map(ByteCount)
+    /// Memory of the table's rows.
+    pub(crate) fn memory(&self) -> TableMemory {
+        TableMemory { dram: self.dram.map(ByteCount), whole: self.place == "memory" }
     }
 
     /// The table with number `number`.
@@ -46,9 +50,17 @@ impl TableArgs {
             let value = self.settings.get(name).copied();
             value.ok_or_else(|| wrong(format!("{} needs {name}", self.optimizer)))
         };
-        let rule = Rule::of_settings(&self.optimizer, setting);
+        let rule = RowRule::of_settings(&self.optimizer, setting);
         let rule = rule.ok_or_else(|| wrong(format!("no optimizer '{}'", self.optimizer)))??;
-        let optimizer = RowOptimizer::new(rule).map_err(|error| wrong(error.to_string()))?;
+        let decay = |name| self.settings.get(name).copied().unwrap_or(0.0);
+        let decay = Decay { l2: decay("l2"), weight_decay: decay("weight_decay") };
+        let optimizer = RowOptimizer::new(rule).and_then(|rule| rule.with_decay(decay));
+        let optimizer = optimizer.map_err(|error| wrong(error.to_string()))?;
+        let initial = match (self.init_std, self.init_value) {
+            (Some(std), _) => Initial::Normal { std },
+            (None, Some(value)) => Initial::Constant { value },
+            (None, None) => Initial::Uniform { range: self.init_range },
+        };
         let admission = match self.admit_after {
             0 | 1 => Admission::AtOnce,
             times => Admission::After(times),
@@ -57,7 +69,7 @@ impl TableArgs {
         Ok(TableSpec {
             id: TableId(number as u32),
             storage,
-            init_range: self.init_range,
+            initial,
             seed: self.seed,
             life: lives.then_some(Life { admission, expire_after: self.expire_after }),
             ..TableSpec::new(number as u32, &self.name, self.dim, optimizer)

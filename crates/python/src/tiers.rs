@@ -34,7 +34,7 @@ impl TierArgs {
         Tiers {
             memory: ByteCount(self.memory),
             dram: self.dram.map(ByteCount),
-            of_tables: tables.iter().map(TableArgs::dram).collect(),
+            of_tables: tables.iter().map(TableArgs::memory).collect(),
             index: self.index.map(ByteCount),
             harvest: self.harvest.map(ByteCount),
             page_cache: ByteCount(self.page_cache),

@@ -12,6 +12,7 @@ import stepwell
 
 try:
     import torch
+    from torch import nn
     from torch.nn import functional as F
 except ImportError as error:
     raise unittest.SkipTest("PyTorch is not installed") from error
@@ -318,6 +319,66 @@ class GradientTest(unittest.TestCase):
                 found.append([emb.get(name, np.arange(ROWS)) for name in ("user", "hist")])
         for eager, other in zip(*found):
             np.testing.assert_allclose(eager, other, atol=1e-6)
+
+    def test_a_compiled_model_looks_up_its_embeddings(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("torch.compile is missing")
+
+        class Model(nn.Module):
+            def __init__(self, emb):
+                super().__init__()
+                self.emb, self.dense = emb, model()
+
+            def forward(self, ids):
+                x = self.emb(ids)
+                return self.dense(torch.cat([x["user"], x["hist"]], 1)).squeeze(1)
+
+        def compiled(backend):
+            return lambda of: torch.compile(of, fullgraph=True, backend=backend, dynamic=True)
+
+        found = []
+        for how in [lambda of: of, compiled("aot_eager"), compiled("inductor")]:
+            with embeddings() as emb:
+                rows = stepwell.optim.Adagrad(emb, lr=0.1, weight_decay=0.01)
+                whole = Model(emb)
+                run, optimizer = how(whole), torch.optim.SGD(whole.parameters(), lr=0.1)
+                scores = []
+                for batch in batches(10):
+                    logits = run(ids_of(batch))
+                    F.binary_cross_entropy_with_logits(logits, batch["label"]).backward()
+                    nn.utils.clip_grad_norm_(rows.param_groups[0]["params"], 1e-3)
+                    rows.step()
+                    optimizer.step()
+                    optimizer.zero_grad()
+                with torch.no_grad():
+                    scores = [run(ids_of(batch)).numpy() for batch in batches(3)]
+                self.assertEqual(emb.steps, 10)
+                found.append([*scores, emb.get("user", np.arange(ROWS))])
+        for other in found[1:]:
+            for expected, values in zip(found[0], other):
+                np.testing.assert_allclose(values, expected, atol=1e-5)
+
+    def test_compiled_code_refuses_what_it_would_get_wrong(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("torch.compile is missing")
+        with embeddings() as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.1)
+
+            @torch.compile(fullgraph=True, backend="aot_eager")
+            def total(ids):
+                return emb(ids)["user"].sum()
+
+            first, second = [ids_of(batch) for batch in batches(2)]
+            lost = total(first)
+            total(second).backward()
+            with self.assertRaisesRegex(RuntimeError, "earlier mini-batch"):
+                lost.backward()
+            rows.step()
+        with embeddings(None) as emb:
+            stepwell.optim.SGD(emb, lr=0.1)
+            looked_up = torch.compile(lambda ids: emb(ids)["hist"].rows, backend="aot_eager")
+            with self.assertRaisesRegex(Exception, "only pooled features"):
+                looked_up(first)
 
     def test_gradients_of_one_mini_batch_accumulate(self):
         """Several backward passes, over all examples or a part of them, are one step."""

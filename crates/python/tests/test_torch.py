@@ -155,6 +155,24 @@ class TorchTest(unittest.TestCase):
                 found = emb.get("user", np.arange(ROWS))
                 np.testing.assert_allclose(found, theirs.detach().numpy(), atol=1e-5)
 
+    def test_decay_is_that_of_pytorch(self):
+        # PyTorch decays every weight in every step, so every step has every row.
+        ids = torch.arange(6)
+        for name in ["SGD", "Adagrad", "Adam", "AdamW"]:
+            table = {"a": stepwell.Table(16, init_std=0.5)}
+            with stepwell.Embeddings(table, {"a": "a"}, dram="1MiB") as emb:
+                rows = getattr(stepwell.optim, name)(emb, lr=0.1, weight_decay=0.05)
+                other = torch.nn.Parameter(torch.from_numpy(emb.get("a", ids)))
+                optimizer = getattr(torch.optim, name)([other], lr=0.1, weight_decay=0.05)
+                for _ in range(20):
+                    (emb(ids) - 0.3).square().sum().backward()
+                    rows.step()
+                    optimizer.zero_grad()
+                    (other - 0.3).square().sum().backward()
+                    optimizer.step()
+                found = emb.get("a", ids)
+                np.testing.assert_allclose(found, other.detach().numpy(), atol=2e-5, err_msg=name)
+
     def test_nested_tensors_are_bags(self):
         with embeddings() as emb:
             bags = [torch.tensor([3, 5]), torch.tensor([], dtype=torch.long), torch.tensor([5])]

@@ -10,8 +10,9 @@
 //!   missing, as in checkpoints of earlier builds, or invalid are named.
 
 use serde_json::{Map, Value, json};
+use stepwell_base::initial::Initial;
 use stepwell_base::{TableId, random};
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{Decay, RowOptimizer, RowRule, Storage};
 
 use super::reader::Checkpoint;
 use crate::life::{Admission, Life};
@@ -32,9 +33,9 @@ pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
         let why = || format!("table '{name}': {what} is {value}, which is not a number");
         if known.is_null() { Err(why()) } else { Ok(known) }
     };
-    let rule = spec.optimizer.rule();
-    let mut optimizer = Map::from_iter([("name".to_owned(), rule.name().into())]);
-    for (setting, value) in rule.settings() {
+    let of_name = ("name".to_owned(), spec.optimizer.rule().name().into());
+    let mut optimizer = Map::from_iter([of_name]);
+    for (setting, value) in spec.optimizer.settings() {
         optimizer.insert(setting.to_owned(), number(setting, value)?);
     }
     let life = spec.life.map(|life| {
@@ -52,6 +53,11 @@ pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
     let lanes = lanes
         .iter()
         .map(|part| json!({ "name": part.name, "count": part.lanes, "holds": part.holds }));
+    let (initial, value) = match spec.initial {
+        Initial::Uniform { range } => ("init_range", range),
+        Initial::Normal { std } => ("init_std", std),
+        Initial::Constant { value } => ("init_value", value),
+    };
     Ok(json!({
         "id": spec.id.0,
         "name": name,
@@ -59,7 +65,7 @@ pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
         "wide": spec.wide,
         "storage": spec.storage.name(),
         "seed": spec.seed,
-        "init_range": number("init_range", f64::from(spec.init_range))?,
+        initial: number(initial, f64::from(value))?,
         "optimizer": optimizer,
         "life": life.transpose()?,
         "lanes": lanes.collect::<Vec<Value>>(),
@@ -115,7 +121,7 @@ impl TableSpec {
             wide: weights("wide")?,
             storage: storage(text(table, "storage")?)?,
             optimizer: optimizer(present(table, "optimizer")?)?,
-            init_range: init_range(float(table, "init_range")?)?,
+            initial: initial(table)?,
             seed: unsigned(table, "seed")?,
             life: life(present(table, "life")?)?,
             // Tables of earlier builds each had a store.
@@ -153,10 +159,23 @@ fn text<'a>(of: &'a Value, field: &str) -> Field<&'a str> {
     value.as_str().ok_or_else(|| format!("{field} is {value}, not a string"))
 }
 
-fn init_range(value: f64) -> Field<f32> {
-    let range = value as f32;
-    let same = f64::from(range).to_bits() == value.to_bits();
-    if same { Ok(range) } else { Err(format!("init_range is {value}, not a 32-bit number")) }
+fn initial(table: &Value) -> Field<Initial> {
+    let single = |field| {
+        let value = float(table, field)?;
+        let same = f64::from(value as f32).to_bits() == value.to_bits();
+        if same {
+            Ok(value as f32)
+        } else {
+            Err(format!("{field} is {value}, not a 32-bit number"))
+        }
+    };
+    if table.get("init_std").is_some() {
+        return Ok(Initial::Normal { std: single("init_std")? });
+    }
+    if table.get("init_value").is_some() {
+        return Ok(Initial::Constant { value: single("init_value")? });
+    }
+    Ok(Initial::Uniform { range: single("init_range")? })
 }
 
 fn storage(name: &str) -> Field<Storage> {
@@ -166,9 +185,12 @@ fn storage(name: &str) -> Field<Storage> {
 
 fn optimizer(value: &Value) -> Field<RowOptimizer> {
     let name = text(value, "name")?;
-    let rule = Rule::of_settings(name, |setting| float(value, setting))
+    let rule = RowRule::of_settings(name, |setting| float(value, setting))
         .ok_or_else(|| format!("optimizer '{name}' is not known; use the build that wrote it"))??;
-    RowOptimizer::new(rule).map_err(|error| error.to_string())
+    let decay = |setting| value.get(setting).map_or(Ok(0.0), |_| float(value, setting));
+    let decay = Decay { l2: decay("l2")?, weight_decay: decay("weight_decay")? };
+    let optimizer = RowOptimizer::new(rule).and_then(|optimizer| optimizer.with_decay(decay));
+    optimizer.map_err(|error| error.to_string())
 }
 
 fn life(value: &Value) -> Field<Option<Life>> {
@@ -194,6 +216,7 @@ fn life(value: &Value) -> Field<Option<Life>> {
 #[cfg(test)]
 mod tests {
     use stepwell_base::random::Stream;
+    use stepwell_optim::{RowWiseAdagrad, Rule};
 
     use super::*;
 
@@ -203,7 +226,7 @@ mod tests {
         let mut specs = Vec::new();
         for round in 0..40 {
             for storage in Storage::ALL {
-                for rule in 0..3 {
+                for rule in 0..4 {
                     for life in 0..5 {
                         specs.push(spec(&mut dice, (round, storage, rule, life)));
                     }
@@ -225,14 +248,22 @@ mod tests {
                 return value;
             }
         };
-        let (lr, eps, initial) = (positive(), positive(), positive());
-        let init_range = f32::from_bits(positive().to_bits() as u32 & 0x7F7F_FFFF);
+        let (lr, eps, initial_sum) = (positive(), positive(), positive());
+        let size = f32::from_bits(positive().to_bits() as u32 & 0x7F7F_FFFF);
+        let initial = match round % 5 {
+            0..3 => Initial::Uniform { range: size },
+            3 => Initial::Normal { std: size },
+            _ => Initial::Constant { value: -size },
+        };
         let (beta1, beta2) = (dice.next_f64(), dice.next_f64());
         let rule = match rule {
-            0 => Rule::sgd(lr),
-            1 => Rule::Adagrad(stepwell_optim::Adagrad { lr, eps, initial }),
-            _ => Rule::Adam(stepwell_optim::Adam { lr, beta1, beta2, eps }),
+            0 => Rule::sgd(lr).into(),
+            1 => Rule::Adagrad(stepwell_optim::Adagrad { lr, eps, initial: initial_sum }).into(),
+            2 => Rule::Adam(stepwell_optim::Adam { lr, beta1, beta2, eps }).into(),
+            _ => RowRule::from(RowWiseAdagrad { lr, eps, initial: initial_sum }),
         };
+        let [l2, weight_decay] = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.01]][round as usize % 3];
+        let optimizer = RowOptimizer::new(rule).unwrap();
         let expire_after = if round % 3 == 0 { 0 } else { dice.next_u64() };
         let lives = |admission| Some(Life { admission, expire_after });
         TableSpec {
@@ -241,8 +272,8 @@ mod tests {
             dim: (round as usize % 9) + 1 - wide,
             wide,
             storage,
-            optimizer: RowOptimizer::new(rule).unwrap(),
-            init_range,
+            optimizer: optimizer.with_decay(Decay { l2, weight_decay }).unwrap(),
+            initial,
             seed: dice.next_u64(),
             life: match life {
                 0 => None,
@@ -266,8 +297,8 @@ mod tests {
             let json = written(&spec);
             let read = TableSpec::from_meta(&json).unwrap();
             assert_eq!(read, spec, "{json:#}");
-            assert_eq!(read.init_range.to_bits(), spec.init_range.to_bits());
-            let settings = [&read, &spec].map(|spec| spec.optimizer.rule().settings());
+            assert_eq!(format!("{:?}", read.initial), format!("{:?}", spec.initial));
+            let settings = [&read, &spec].map(|spec| spec.optimizer.settings());
             for ((name, read), (_, wrote)) in settings[0].iter().zip(&settings[1]) {
                 assert_eq!(read.to_bits(), wrote.to_bits(), "{name}");
             }
@@ -288,8 +319,8 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused_when_it_is_written() {
-        for init_range in [f32::NAN, f32::INFINITY] {
-            let spec = TableSpec { init_range, ..specs().remove(0) };
+        for range in [f32::NAN, f32::INFINITY] {
+            let spec = TableSpec { initial: Initial::Uniform { range }, ..specs().remove(0) };
             let why = to_json(&spec, "rows-0").unwrap_err();
             assert!(why.contains("init_range is") && why.contains("not a number"), "{why}");
         }
@@ -297,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_makes_no_sense_is_named() {
-        let spec = specs().pop().unwrap();
+        let spec = specs().remove(0);
         for field in written(&spec).as_object().unwrap().keys() {
             let mut json = written(&spec);
             json.as_object_mut().unwrap().remove(field);

@@ -7,9 +7,10 @@ use stepwell_device::RowsAt;
 use stepwell_kernels::{
     NONE, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, STORAGE_BF16, STORAGE_F16, STORAGE_F32, UpdateTable,
 };
-use stepwell_optim::{Adagrad, Adam, Rule, Sgd, Storage};
+use stepwell_optim::{Adagrad, Adam, Decay, RowRule, Rule, Sgd, Storage};
 
 use crate::table_spec::TableSpec;
+use crate::{Error, Result};
 
 /// Where the slots of a table group are on a device.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +47,25 @@ pub(crate) fn counts(tables: &[UpdateTable]) -> bool {
     tables.iter().any(|table| table.rule == RULE_ADAM)
 }
 
+/// Refuses a table whose optimizer no kernel has.
+pub(crate) fn check_optimizer(table: &TableSpec) -> Result<()> {
+    let optimizer = table.optimizer;
+    if matches!(optimizer.rule(), RowRule::PerLane(_)) && optimizer.decay() == Decay::default() {
+        return Ok(());
+    }
+    Err(Error::Settings(format!(
+        "table '{}': devices have neither row-wise optimizers nor decay of weights: use device = \
+         host",
+        table.name
+    )))
+}
+
 /// Describes `rows` rows of `table` at `at`, without the places of lists.
 pub(crate) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {
-    let of_rule = match *table.optimizer.rule() {
+    let RowRule::PerLane(rule) = *table.optimizer.rule() else {
+        unreachable!("a plan for devices refuses other rules");
+    };
+    let of_rule = match rule {
         Rule::Sgd(Sgd { lr }) => {
             UpdateTable { rule: RULE_SGD, rate: lr as f32, ..UpdateTable::default() }
         }

@@ -7,6 +7,7 @@ use stepwell_device::Device;
 use stepwell_kernels::UpdateTable;
 use stepwell_mem::metadata_bytes;
 
+use super::describe::check_optimizer;
 use super::key_table;
 use super::lookup::{Lookup, TableChanges};
 use super::pool_sizes::{PoolShape, PoolSizes};
@@ -92,13 +93,15 @@ impl DevicePlan {
     /// Divides the memory for rows of each device among the groups of `tiers`.
     ///
     /// # Errors
-    /// If it holds no row of a group in addition to the buffers that move a mini-batch's rows.
+    /// If it holds no row of a group in addition to the buffers that move a mini-batch's rows, or
+    /// devices don't have a table's optimizer.
     pub fn new(
         tiers: &TierPlan,
         tables: &[TableSpec],
         load: &Load,
         DeviceShare { hbm, devices, lends, lookup, pooling, by_use }: DeviceShare<'_>,
     ) -> Result<Self> {
+        tables.iter().try_for_each(check_optimizer)?;
         let groups = &tiers.groups;
         let rows_max = tiers.rows_max(load);
         let whole: Vec<bool> = tables.iter().map(|table| lends || table.life.is_some()).collect();

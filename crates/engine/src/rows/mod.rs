@@ -172,7 +172,7 @@ impl EmbeddingBags {
     /// Sets the optimizer of table `table` in later steps; its state must have as many lanes.
     pub(crate) fn set_optimizer(&mut self, table: usize, optimizer: RowOptimizer) {
         let of = &mut self.tables[table];
-        let lanes = |optimizer: &RowOptimizer| optimizer.state_lanes(of.dim + of.wide);
+        let lanes = |optimizer: &RowOptimizer| optimizer.state_lanes(of.lanes());
         assert_eq!(lanes(&of.optimizer), lanes(&optimizer), "lanes of state");
         of.optimizer = optimizer;
     }

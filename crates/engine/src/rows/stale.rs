@@ -195,6 +195,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use stepwell_base::SlotIndex;
+    use stepwell_base::initial::Initial;
     use stepwell_base::random::Stream;
     use stepwell_base::slab::Slab;
     use stepwell_optim::{RowOptimizer, Rule};
@@ -205,7 +206,8 @@ mod tests {
 
     fn table() -> TableSpec {
         let optimizer = RowOptimizer::new(Rule::sgd(1.0)).unwrap();
-        TableSpec { init_range: 0.0, ..TableSpec::new(0, "counts", 1, optimizer) }
+        let initial = Initial::Constant { value: 0.0 };
+        TableSpec { initial, ..TableSpec::new(0, "counts", 1, optimizer) }
     }
 
     fn part(keys: &BTreeSet<u64>) -> Part {

@@ -217,9 +217,8 @@ impl Wanted<'_> {
 
     fn plan(&self, options: TierOptions) -> Result<TierPlan> {
         let examples = self.examples();
-        let of_tables = &self.tiers.of_tables;
         let load = |(table, ids): (usize, u64)| TableLoad {
-            given: of_tables.get(table).copied().flatten().map(|bytes| bytes.0),
+            given: self.tiers.of_table(table).dram.map(|bytes| bytes.0),
             expected: ids.max(1),
             ids_max: ids.div_ceil(examples).max(1),
             ..TableLoad::default()
@@ -280,7 +279,7 @@ impl Wanted<'_> {
 mod tests {
     use stepwell_optim::{RowOptimizer, Rule};
 
-    use super::super::tiers::ExpectedBatch;
+    use super::super::tiers::{ExpectedBatch, TableMemory};
     use super::*;
     use crate::request::Field;
 
@@ -362,8 +361,8 @@ mod tests {
         let tiers = Tiers { index: Some(ByteCount(10)), ..Tiers::default() };
         let why = divided(&tiers, &[4, 8], &[]).err().unwrap().to_string();
         assert!(why.contains("raise tiers.index"), "{why}");
-        let own = Some(ByteCount(1 << 20));
-        let tiers = Tiers { of_tables: vec![None, own], ..Tiers::default() };
+        let own = TableMemory { dram: Some(ByteCount(1 << 20)), whole: false };
+        let tiers = Tiers { of_tables: vec![TableMemory::default(), own], ..Tiers::default() };
         let slots = |dims: &[usize]| {
             let (division, total) = divided(&tiers, dims, &[]).unwrap();
             assert!(total <= tiers.memory.0, "{total}");

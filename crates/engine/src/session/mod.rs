@@ -38,7 +38,7 @@ pub use self::checkpoints::{SavedSession, Waiting};
 use self::memory::{Division, Wanted};
 pub use self::preparer::{BagsRef, Prepared, Preparer};
 use self::preparer::{Capacity, Fed, TableFields};
-pub use self::tiers::{ExpectedBatch, Tiers};
+pub use self::tiers::{ExpectedBatch, TableMemory, Tiers};
 pub use self::turn::Turn;
 use crate::checkpoint::{Checkpoint, Placement};
 use crate::dense::DenseView;
@@ -128,7 +128,8 @@ impl Session {
     ) -> Result<Self> {
         check_model(&tables, &columns, &shape, tiers).map_err(Error::Refused)?;
         let scratch = Scratch::open(tiers.directory.as_deref(), Placement::Fresh)?;
-        let members = GroupTables::of(&mut tables, |_| false).map_err(Error::Refused)?;
+        let members = GroupTables::of(&mut tables, |table| tiers.of_table(table).whole);
+        let members = members.map_err(Error::Refused)?;
         let wanted = Wanted {
             tables: &tables,
             groups: &members,

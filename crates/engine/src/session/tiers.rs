@@ -13,8 +13,8 @@ pub struct Tiers {
     pub memory: ByteCount,
     /// Bytes of all tables' rows in memory, metadata included.
     pub dram: Option<ByteCount>,
-    /// Bytes of `dram` for some tables alone, by table; missing ones share the rest.
-    pub of_tables: Vec<Option<ByteCount>>,
+    /// Memory of each table; missing ones share what the others leave.
+    pub of_tables: Vec<TableMemory>,
     /// Bytes of the index of all tables' rows on disk, about 11 per row.
     pub index: Option<ByteCount>,
     /// Bytes of rows kept from pages that were read for other rows.
@@ -39,6 +39,15 @@ pub struct Tiers {
     pub policy: PolicyKind,
 }
 
+/// Memory of a table's rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableMemory {
+    /// Bytes of [`Tiers::dram`] for this table alone; `None` for a share.
+    pub dram: Option<ByteCount>,
+    /// Whether all rows stay in memory. One too many ends the session.
+    pub whole: bool,
+}
+
 impl Default for Tiers {
     fn default() -> Self {
         Self {
@@ -59,6 +68,11 @@ impl Default for Tiers {
 }
 
 impl Tiers {
+    /// Memory of table number `table`.
+    pub(super) fn of_table(&self, table: usize) -> TableMemory {
+        self.of_tables.get(table).copied().unwrap_or_default()
+    }
+
     /// The horizon, which is at least one mini-batch beyond the lookahead.
     pub(super) fn known(&self) -> usize {
         self.horizon.max(self.lookahead + 1)

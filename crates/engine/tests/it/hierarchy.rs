@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stepwell_base::clock::ManualClock;
+use stepwell_base::initial::Initial;
 use stepwell_base::owner::RankOf;
 use stepwell_base::random::Stream;
 use stepwell_base::rules::{Rule, Rules};
@@ -48,7 +49,7 @@ impl Cargo for Labels {
 fn table(life: Option<Life>) -> TableSpec {
     let optimizer = RowOptimizer::new(Optimizer::adagrad(0.1)).unwrap();
     let spec = TableSpec::new(0, "items", DIM, optimizer);
-    TableSpec { wide: 1, init_range: 0.1, seed: 3, life, ..spec }
+    TableSpec { wide: 1, initial: Initial::Uniform { range: 0.1 }, seed: 3, life, ..spec }
 }
 
 fn shape() -> Shape {

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
-from . import _ids, _program, _saved, _stepwell
+from . import _compiled, _ids, _program, _saved, _stepwell
 from ._specs import (
     Feature,
     FeatureArgs,
@@ -25,7 +25,7 @@ from ._specs import (
 )
 from ._ranks import RankFed, Ranks, RankTurn
 from ._torch import torch
-from ._turn import Ahead, Fed, Stream, Turn
+from ._turn import Ahead, Fed, Stream, Turn, check_current
 
 
 Expected = tuple[int, list[int], list[int]]
@@ -124,14 +124,20 @@ class Embeddings:
         self._lr: float | None = None
         self._is_view = False
         self._waited = 0.0
+        # For compiled code, which reads no other attributes than these.
+        self._number = _compiled.register(self)
+        self._stand_in = None if self._torch is None else torch.empty(0, requires_grad=True)
+        self._widths = {
+            name: self.tables[of.table].dim
+            for name, of in self.features.items()
+            if of.pooling is not None
+        }
         self.columns: dict[str, slice] = {}
         """Columns of each pooled feature in the joined embeddings."""
         column = 0
-        for name, feature in self.features.items():
-            if feature.pooling is not None:
-                end = column + self.tables[feature.table].dim
-                self.columns[name] = slice(column, end)
-                column = end
+        for name, width in self._widths.items():
+            self.columns[name] = slice(column, column + width)
+            column += width
 
     # The session
 
@@ -417,6 +423,8 @@ class Embeddings:
         By default, it is for training if there is an optimizer and gradients aren't turned off.
         """
         train = self._trains(train)
+        if _compiled.is_compiling():
+            return _compiled.lookup(self, ids, train)
         with self._lock:
             self._switch(None)
             try:
@@ -424,6 +432,21 @@ class Embeddings:
             except BaseException:
                 self._discard()
                 raise
+
+    def _turn_of(self, ids: Any, train: bool) -> Turn:
+        """The turn of one mini-batch, for compiled code."""
+        with self._lock:
+            self(ids, train)
+            assert self._turn is not None
+            return self._turn
+
+    def _record(self, number: int, gradient: Any) -> None:
+        """Adds to the gradient of the embeddings of turn `number`, for compiled code."""
+        turn = self._turn
+        check_current(turn if turn is not None and turn.number == number else None)
+        assert turn is not None
+        gradient = gradient.detach().clone()
+        turn.leaf.grad = gradient if turn.leaf.grad is None else turn.leaf.grad + gradient
 
     def step(self, gradients: Any = None) -> None:
         """Ends the step with `gradients`, for programs without PyTorch: by feature the gradient of

@@ -19,8 +19,11 @@ class Table:
     gets its row early. With `expire_after=n`, a row is removed after n steps without a use. Either
     of them, or `history=True`, keeps each row's last step, which `Embeddings.export(since=...)`
     needs.
-    With `dram`, the table has that many bytes for its rows in memory, instead of a share.
-    Initial weights are uniform in ±`init_range` and depend only on `seed`, the table and the id.
+    With `dram`, the table has that many bytes for its rows in memory, instead of a share. With
+    `place="memory"` instead of "tiers", all of its rows stay there; one too many is an error that
+    ends the embeddings.
+    Initial weights are uniform in ±`init_range`; or normal with standard deviation `init_std`; or
+    all `init_value`. They depend only on `seed`, the table and the id.
     """
 
     dim: int
@@ -29,9 +32,12 @@ class Table:
     expire_after: int = 0
     history: bool = False
     init_range: float = 0.01
+    init_std: float | None = None
+    init_value: float | None = None
     seed: int = 0
     sketch: str | int = "4MiB"
     dram: str | int | None = None
+    place: str = "tiers"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sketch", byte_count("sketch", self.sketch))
@@ -43,8 +49,16 @@ class Table:
         check("seed", self.seed, 0, (1 << 64) - 1)
         if self.storage not in ("f32", "f16", "bf16"):
             raise ValueError(f"storage is '{self.storage}': give one of f32, f16, bf16")
+        if self.place not in ("tiers", "memory"):
+            raise ValueError(f"place is '{self.place}': give tiers or memory")
         if not 0 <= self.init_range < float("inf"):
             raise ValueError(f"init_range is {self.init_range}: give a number from 0 on")
+        if self.init_std is not None and not 0 <= self.init_std < float("inf"):
+            raise ValueError(f"init_std is {self.init_std}: give a number from 0 on")
+        if self.init_value is not None and not np.isfinite(self.init_value):
+            raise ValueError(f"init_value is {self.init_value}: give a finite number")
+        if self.init_std is not None and self.init_value is not None:
+            raise ValueError("give init_std or init_value, not both")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,9 +101,12 @@ class TableArgs:
     expire_after: int
     history: bool
     init_range: float
+    init_std: float | None
+    init_value: float | None
     seed: int
     sketch: int
     dram: int | None
+    place: str
     optimizer: str
     settings: dict[str, float]
 

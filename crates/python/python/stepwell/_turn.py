@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 import weakref
 from collections import deque
@@ -62,6 +63,9 @@ class Ahead:
             self._begun.close()
 
 
+_numbers = itertools.count(1)
+
+
 class Turn:
     """The current mini-batch of the embeddings `emb`."""
 
@@ -72,6 +76,7 @@ class Turn:
         self.leaves: dict[str, Any] = {}
         """The distinct rows of each table with an unpooled feature."""
         self.thread = threading.get_ident()
+        self.number = next(_numbers)
 
     def embeddings(self) -> Any:
         """The embeddings, as users get them."""
@@ -108,7 +113,7 @@ class Turn:
         leaf = torch.from_numpy(array).requires_grad_(self.train)
         if self.train:
             this = weakref.ref(self)
-            leaf.register_hook(lambda _: _check_current(this()))
+            leaf.register_hook(lambda _: check_current(this()))
         return leaf
 
     def _split(self, found: dict[str, Any]) -> None:
@@ -195,7 +200,7 @@ class Turn:
         return None if self.leaf is None else taken(self.leaf), d_rows
 
 
-def _check_current(turn: Turn | None) -> None:
+def check_current(turn: Turn | None) -> None:
     """Refuses a gradient that no step can push any more."""
     if turn is None or turn.emb._turn is not turn:
         raise RuntimeError(

@@ -75,12 +75,13 @@ class RowOptimizer(_Base):  # type: ignore[misc]
 
 
 class SGD(RowOptimizer):
-    """Gradient descent."""
+    """Gradient descent. Here and below, `weight_decay` times the weights is added to the gradient,
+    for the rows of the current mini-batch."""
 
     name = "sgd"
 
-    def __init__(self, emb: Any, lr: float) -> None:
-        super().__init__(emb, lr)
+    def __init__(self, emb: Any, lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(emb, lr, l2=weight_decay)
 
 
 class Adagrad(RowOptimizer):
@@ -89,9 +90,31 @@ class Adagrad(RowOptimizer):
     name = "adagrad"
 
     def __init__(
-        self, emb: Any, lr: float, eps: float = 1e-10, initial_accumulator_value: float = 0.0
+        self,
+        emb: Any,
+        lr: float,
+        eps: float = 1e-10,
+        initial_accumulator_value: float = 0.0,
+        weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(emb, lr, eps=eps, initial=initial_accumulator_value)
+        super().__init__(emb, lr, eps=eps, initial=initial_accumulator_value, l2=weight_decay)
+
+
+class RowWiseAdagrad(RowOptimizer):
+    """Adagrad with one sum for each row, of the mean of its squared gradients, as in TorchRec: 4
+    bytes of state per row."""
+
+    name = "row_wise_adagrad"
+
+    def __init__(
+        self,
+        emb: Any,
+        lr: float,
+        eps: float = 1e-10,
+        initial_accumulator_value: float = 0.0,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(emb, lr, eps=eps, initial=initial_accumulator_value, l2=weight_decay)
 
 
 class Adam(RowOptimizer):
@@ -105,5 +128,24 @@ class Adam(RowOptimizer):
         lr: float,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(emb, lr, beta1=betas[0], beta2=betas[1], eps=eps)
+        super().__init__(emb, lr, beta1=betas[0], beta2=betas[1], eps=eps, l2=weight_decay)
+
+
+class AdamW(RowOptimizer):
+    """Adam with decoupled decay: rows of the current mini-batch shrink by `lr` times `weight_decay`
+    before their update."""
+
+    name = "adam"
+
+    def __init__(
+        self,
+        emb: Any,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
+        settings = {"beta1": betas[0], "beta2": betas[1], "eps": eps}
+        super().__init__(emb, lr, **settings, weight_decay=weight_decay)

@@ -59,6 +59,11 @@ fn embeddings_without_pytorch() {
 }
 
 #[test]
+fn optimizers_and_memory_of_tables() {
+    run("test_tables", "STEPWELL_PYTHON", "numpy");
+}
+
+#[test]
 fn ids_of_every_kind() {
     run("test_ids", "STEPWELL_PYTHON", "numpy");
 }

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use stepwell_base::initial::Initial;
 use stepwell_base::{ByteCount, Namespace};
 use stepwell_engine::{Bags, Columns, Field, Purpose, Session, Shape, TableSpec, Tiers};
 use stepwell_optim::{RowOptimizer, Rule};
@@ -14,7 +15,8 @@ use crate::common::Workshop;
 /// Trains rows of two tables and saves after steps 3 and 6.
 fn saved(directory: &Path) {
     let optimizer = RowOptimizer::new(Rule::adagrad(0.1)).unwrap();
-    let table = |id, name| TableSpec { init_range: 0.1, ..TableSpec::new(id, name, 4, optimizer) };
+    let initial = Initial::Uniform { range: 0.1 };
+    let table = |id, name| TableSpec { initial, ..TableSpec::new(id, name, 4, optimizer) };
     let of_fields = vec![vec![Field::sum(0)], vec![Field::sum(4)]];
     let (tables, columns) =
         (vec![table(0, "user"), table(1, "item")], Columns { of_fields, count: 8 });

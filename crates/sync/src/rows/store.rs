@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 
 use stepwell_base::Key;
-use stepwell_optim::RowOptimizer;
+use stepwell_optim::{Lanes, RowOptimizer};
 
 /// Rows by key, in any kind of storage.
 pub trait OwnedRows<T>: Debug + Send {
@@ -82,9 +82,10 @@ impl OwnedRows<f32> for MemoryRows {
 
     fn apply(&mut self, keys: &[Key], gradients: &[f32]) -> Result<(), String> {
         let Self { lanes, optimizer, initial, rows } = self;
+        let state = optimizer.state_lanes(Lanes { dim: *lanes, wide: 0 });
         for (key, gradient) in keys.iter().zip(gradients.chunks_exact(*lanes)) {
             let row = rows.entry(*key).or_insert_with(|| {
-                let mut row = vec![0.0; *lanes + optimizer.state_lanes(*lanes)].into_boxed_slice();
+                let mut row = vec![0.0; *lanes + state].into_boxed_slice();
                 let (weights, state) = row.split_at_mut(*lanes);
                 initial(*key, weights);
                 optimizer.init_state(state);

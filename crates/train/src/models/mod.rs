@@ -20,6 +20,7 @@ mod graph;
 use std::sync::Arc;
 
 use stepwell_base::TableId;
+use stepwell_base::initial::Initial;
 use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{Graph, Precision, bf16_kernel};
@@ -235,7 +236,7 @@ fn table_of(
         wide,
         storage: rules.rows.storage,
         optimizer: optimizer.map_err(|why| Error::Config(format!("optim.rows: {why}")))?,
-        init_range: rules.init_range as f32,
+        initial: Initial::Uniform { range: rules.init_range as f32 },
         seed: config.seed,
         life: rules.rows.life(),
         shared: false,

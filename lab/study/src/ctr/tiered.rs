@@ -5,6 +5,7 @@
 //! - **Bounds.** The given bytes for rows and their metadata, and 16 MiB for the index of rows on
 //!   disk; mini-batches of 64 keys.
 
+use stepwell_base::initial::Initial;
 use stepwell_base::{ByteCount, Key};
 use stepwell_engine::{
     Bags, Columns, Field, Pooled, Purpose, Session, Shape, TableSpec, Tiers, Turn,
@@ -41,7 +42,8 @@ impl TieredRows {
     ) -> stepwell_engine::Result<Self> {
         // A table of this name has no salt, so ranks' keys are its keys.
         let table = TableSpec::new(0, stepwell_engine::DEFAULT_TABLE, dim, optimizer);
-        let table = TableSpec { wide: 1, seed, init_range, ..table };
+        let initial = Initial::Uniform { range: init_range };
+        let table = TableSpec { wide: 1, seed, initial, ..table };
         let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: dim };
         let index = ByteCount(16 << 20);
         let tiers = Tiers {

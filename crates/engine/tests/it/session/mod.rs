@@ -9,6 +9,7 @@ mod errors;
 mod ranks;
 mod saved;
 
+use stepwell_base::initial::Initial;
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_engine::{
@@ -27,7 +28,7 @@ fn open(tiers: &Tiers) -> Result<Session, String> {
 
 fn table(name: &str, dim: usize) -> TableSpec {
     let spec = TableSpec::new(0, name, dim, RowOptimizer::new(Rule::sgd(0.1)).unwrap());
-    TableSpec { init_range: 0.5, seed: 1, ..spec }
+    TableSpec { initial: Initial::Uniform { range: 0.5 }, seed: 1, ..spec }
 }
 
 /// Like [`open`], with a life for each table.

@@ -4,7 +4,7 @@
 
 use stepwell_base::random::Stream;
 use stepwell_kernels::{NONE, PoolTable};
-use stepwell_optim::{Adagrad, Adam, RowOptimizer, Rule, Storage};
+use stepwell_optim::{Adagrad, Adam, Lanes, RowOptimizer, Rule, Storage};
 
 use super::{Dice, Lists};
 
@@ -33,7 +33,8 @@ impl Shape {
     }
 
     pub fn model_lanes(&self) -> usize {
-        self.storage.lanes(self.width()) + self.optimizer().state_lanes(self.width())
+        let lanes = Lanes { dim: self.dim, wide: self.wide };
+        self.storage.lanes(self.width()) + self.optimizer().state_lanes(lanes)
     }
 
     pub fn row_lanes(&self) -> usize {
