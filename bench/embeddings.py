@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speed of `stepwell.Embeddings` in a PyTorch loop against `nn.Embedding(sparse=True)`.
+"""Speed of `stepwell.Embeddings` in a PyTorch loop against `nn.Embedding(sparse=True)` or TorchRec.
 
 Both sides train the same model: one id an example and field, drawn from a Zipf distribution, an MLP
 over the joined embeddings, the row optimizer, and Adam for the MLP. The peer's ids are positions in
@@ -7,7 +7,8 @@ a table of known size; ours are hashed and have no table size. The sides alterna
 process and with its own policy for idle threads. A process makes the rows in a first pass over
 the mini-batches and measures a second one; ratios are of medians.
 
-Needs the package (`pip install ./crates/python`) and PyTorch. A shared machine is noisy;
+Needs the package (`pip install ./crates/python`) and PyTorch; TorchRec (`FusedEmbeddingBagCollection`)
+may have its own Python (`--peer-python`), because its releases need earlier ones of PyTorch. A shared machine is noisy;
 differences below about 10 % mean nothing.
 """
 
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 
-OPTIMIZERS = ["sgd", "adagrad", "adam"]
+OPTIMIZERS = ["sgd", "adagrad", "adam", "row_wise_adagrad"]
 
 
 def main():
@@ -31,7 +32,10 @@ def main():
     add("--zipf", type=float, default=1.1)
     add("--batches", type=int, nargs="+", default=[4096, 1024], help="examples of a mini-batch")
     add("--mlps", nargs="+", default=["512,256,128", "64"])
-    add("--optimizers", nargs="+", default=OPTIMIZERS, choices=OPTIMIZERS)
+    add("--optimizers", nargs="+", default=OPTIMIZERS[:3], choices=OPTIMIZERS,
+        help="nn.Embedding has no row_wise_adagrad, and TorchRec no adam")
+    add("--peer", choices=["embedding", "torchrec"], default="embedding")
+    add("--peer-python", default=sys.executable, help="the peer's Python")
     add("--shares", type=float, nargs="+", default=[1.0, 0.1],
         help="parts of our rows that fit in memory; the peer has all")
     add("--examples", type=int, default=128 * 1024, help="examples of a pass")
@@ -67,7 +71,8 @@ def compared(options, of):
     times, about = {"ours": [], "peer": []}, {}
     for _ in range(options.rounds):
         for side, each in times.items():
-            command = [sys.executable, __file__, *args, "--side", side]
+            python = sys.executable if side == "ours" else options.peer_python
+            command = [python, __file__, *args, "--side", side]
             found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
             each.append(found.pop("ms"))
             about.update(found)
@@ -85,7 +90,8 @@ def measured(options):
     torch.manual_seed(0)
     [batch], [mlp], [name] = options.batches, options.mlps, options.optimizers
     data = drawn(options, batch)
-    side = our_side if options.side == "ours" else peer_side
+    peers = {"embedding": embedding_side, "torchrec": torchrec_side}
+    side = our_side if options.side == "ours" else peers[options.peer]
     run, about = side(options, mlp, name, data)
     run(False)
     begin = time.perf_counter()
@@ -128,7 +134,7 @@ def our_side(options, mlp, name, data):
     import torch
     model, optimizer, loss = dense(options, mlp)
     kind = {"sgd": stepwell.optim.SGD, "adagrad": stepwell.optim.Adagrad,
-            "adam": stepwell.optim.Adam}[name]
+            "adam": stepwell.optim.Adam, "row_wise_adagrad": stepwell.optim.RowWiseAdagrad}[name]
     tables = {f"t{field}": stepwell.Table(options.dim) for field in range(options.fields)}
     features = {of: of for of in tables}
     every = np.concatenate([ids.numpy() for ids, _ in data])
@@ -169,7 +175,7 @@ def our_side(options, mlp, name, data):
     return run, about
 
 
-def peer_side(options, mlp, name, data):
+def embedding_side(options, mlp, name, data):
     import torch
     from torch import nn
     model, optimizer, loss = dense(options, mlp)
@@ -191,6 +197,41 @@ def peer_side(options, mlp, name, data):
             optimizer.zero_grad()
             error.backward()
             rows.step()
+            optimizer.step()
+
+    return run, lambda: {"torch": torch.__version__}
+
+
+def torchrec_side(options, mlp, name, data):
+    import torch
+    from torchrec import EmbeddingBagConfig, KeyedJaggedTensor
+    from torchrec.modules.fused_embedding_modules import FusedEmbeddingBagCollection
+    from torchrec.optim import RowWiseAdagrad
+    model, optimizer, loss = dense(options, mlp)
+    kind = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad,
+            "row_wise_adagrad": RowWiseAdagrad}[name]
+    names = [f"f{field}" for field in range(options.fields)]
+    tables = [EmbeddingBagConfig(name=f"t{of}", embedding_dim=options.dim,
+                                 num_embeddings=options.vocabulary, feature_names=[of])
+              for of in names]
+    bags = FusedEmbeddingBagCollection(tables, kind, {"lr": 0.02}, device=torch.device("cpu"))
+    lengths = torch.ones(options.fields * len(data[0][0]), dtype=torch.int32)
+
+    def look_up(ids):
+        ids = KeyedJaggedTensor(names, ids.T.reshape(-1), lengths=lengths, stride=len(ids))
+        return bags(ids).values()
+
+    def run(evaluate):
+        if evaluate:
+            with torch.no_grad():
+                for ids, _ in data:
+                    model(look_up(ids))
+            return
+        for ids, labels in data:
+            # The backward pass updates the rows.
+            error = loss(look_up(ids), labels)
+            optimizer.zero_grad()
+            error.backward()
             optimizer.step()
 
     return run, lambda: {"torch": torch.__version__}

@@ -62,6 +62,7 @@ class ProgramTest(unittest.TestCase):
             import polars
 
             frames.append(polars.read_csv(self.path("clicks.csv")))
+            frames.append(polars.scan_csv(self.path("clicks.csv")))
         with contextlib.suppress(ImportError):
             from pyarrow import csv
 

@@ -173,6 +173,57 @@ class TorchTest(unittest.TestCase):
                 found = emb.get("a", ids)
                 np.testing.assert_allclose(found, other.detach().numpy(), atol=2e-5, err_msg=name)
 
+    def test_rows_pooled_on_a_device_train_alike(self):
+        """Pooled by PyTorch, on the CPU here, and by the engine."""
+        weights = torch.rand(1000, generator=torch.Generator().manual_seed(2))
+        devices = [None, "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+        for joined in [True, False]:
+            found = []
+            for device in devices:
+                features = {
+                    "user": "user",
+                    "mean": stepwell.Feature("item", pooling="mean"),
+                    "root": stepwell.Feature("item", pooling="sqrt_n"),
+                    "weighed": "user",
+                }
+                if not joined:
+                    features["seq"] = stepwell.Feature("item", pooling=None)
+                table = {
+                    "user": stepwell.Table(4, init_range=0.5),
+                    "item": stepwell.Table(4, init_range=0.5, storage="bf16"),
+                }
+                with stepwell.Embeddings(
+                    table, features, dram="64KiB", joined=joined, device=device
+                ) as emb:
+                    rows = stepwell.optim.Adagrad(emb, lr=0.1)
+
+                    def ids_of(batch):
+                        user, (values, offsets) = batch["ids"]["user"], batch["ids"]["hist"]
+                        bags = {"mean": (values, offsets), "root": (values, offsets)}
+                        if not joined:
+                            bags["seq"] = (values, offsets)
+                        return {
+                            "user": user,
+                            "weighed": (values, offsets, weights[: len(values)]),
+                            **bags,
+                        }
+
+                    for batch, x in emb.ahead(batches(10), ids=ids_of):
+                        if joined:
+                            loss = (x - 0.3).square().sum()
+                            self.assertEqual(x.shape, (EXAMPLES, 16))
+                        else:
+                            seq = x.pop("seq")
+                            loss = sum((of - 0.3).square().sum() for of in x.values())
+                            loss = loss + (seq.rows[seq.index] - 0.2).square().sum()
+                        loss.backward()
+                        rows.step()
+                    found.append([emb.get(name, np.arange(ROWS)) for name in ("user", "mean")])
+            for other in found[1:]:
+                np.testing.assert_allclose(other[0], found[0][0], atol=1e-5)
+                # Rounding to bf16 is stochastic: sums that differ slightly may round differently.
+                np.testing.assert_allclose(other[1], found[0][1], atol=2e-2)
+
     def test_nested_tensors_are_bags(self):
         with embeddings() as emb:
             bags = [torch.tensor([3, 5]), torch.tensor([], dtype=torch.long), torch.tensor([5])]

@@ -28,8 +28,8 @@ def is_compiling() -> bool:
 
 def lookup(emb: Any, ids: Any, train: bool) -> Any:
     """The embeddings of a mini-batch, for tracing. Ids are tensors, or tuples of tensors."""
-    if emb._unpooled or emb._torch is None:
-        raise TypeError("compiled code looks up only pooled features, as tensors of PyTorch")
+    if emb._row_tables or emb._torch is None:
+        raise TypeError("compiled code looks up only pooled features, as tensors in host memory")
     if not isinstance(ids, dict):
         ids = {name: ids for name in emb.features}
     tensors: list[torch.Tensor] = []

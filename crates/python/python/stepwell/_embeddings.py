@@ -25,7 +25,7 @@ from ._specs import (
 )
 from ._ranks import RankFed, Ranks, RankTurn
 from ._torch import torch
-from ._turn import Ahead, Fed, Stream, Turn, check_current
+from ._turn import Ahead, Fed, RowsTurn, Stream, Turn, check_current
 
 
 Expected = tuple[int, list[int], list[int]]
@@ -50,6 +50,9 @@ class Embeddings:
     the embeddings of all features, which must be pooled, are one matrix (examples, columns), in
     which each feature has its `columns`.
 
+    With `device`, such as "cuda", the distinct rows of each mini-batch go to that device, where PyTorch
+    pools them and embeddings are.
+
     With `group`, a group of torch.distributed, each of its ranks has a part of the rows, and its own
     mini-batches. All ranks make the same calls, except `stats`.
     """
@@ -71,6 +74,7 @@ class Embeddings:
         arrays: str | None = None,
         joined: bool = False,
         batch: int = 1024,
+        device: Any = None,
         group: Any = None,
     ) -> None:
         if arrays not in (None, "numpy", "torch"):
@@ -84,13 +88,15 @@ class Embeddings:
         self.tables = dict(tables)
         self.features = checked_features(self.tables, features)
         self._numbers = {name: number for number, name in enumerate(self.tables)}
-        self._unpooled = [
-            name
-            for name in self.tables
-            if any(of.table == name and of.pooling is None for of in self.features.values())
-        ]
-        if joined and self._unpooled:
+        if joined and any(of.pooling is None for of in self.features.values()):
             raise ValueError("joined embeddings are pooled: give no feature pooling=None")
+        if device is not None and self._torch is None:
+            raise ValueError("device needs PyTorch's tensors")
+        self._device = None if self._torch is None else torch.device(device or "cpu")
+        # Rows on a device are pooled there, by PyTorch.
+        self._pools = device is None
+        unpooled = {of.table for of in self.features.values() if of.pooling is None}
+        self._row_tables = [name for name in self.tables if not self._pools or name in unpooled]
         check("batch", batch, 1, 1 << 31)
         self._batch = batch
         self._joined = joined
@@ -191,7 +197,7 @@ class Embeddings:
             FeatureArgs(
                 name=of,
                 table=self._numbers[feature.table],
-                pooling=feature.pooling or "none",
+                pooling=feature.pooling if self._pools and feature.pooling else "none",
                 namespace=feature.namespace or feature.table,
             )
             for of, feature in self.features.items()
@@ -215,6 +221,10 @@ class Embeddings:
         if self._packed is None:
             raise AttributeError("only stepwell.open has extra; stepwell.load returns it")
         return _saved.unpacked(*self._packed)
+
+    def __repr__(self) -> str:
+        tables = ", ".join(f"{name}: {table.dim}" for name, table in self.tables.items())
+        return f"Embeddings({tables}; features: {', '.join(self.features)})"
 
     def close(self) -> None:
         """Ends the session and frees its memory and temporary files."""
@@ -256,13 +266,12 @@ class Embeddings:
         self._drop_provisional()
         if self._engine is None:
             self._session((examples, self._counted(found), self._distinct(found)))
-        self._session().feed(list(found.values()), examples, train)
-        counts = {
-            name: of.counts()
-            for name, of in found.items()
-            if self.features[name].table in self._unpooled
+        given = [of if self._pools else of._replace(weights=None) for of in found.values()]
+        self._session().feed(given, examples, train)
+        kept = {
+            name: of for name, of in found.items() if self.features[name].table in self._row_tables
         }
-        return Fed(counts, examples, train)
+        return Fed(kept, examples, train)
 
     def _found(self, ids: Any, train: bool) -> dict[str, _ids.Ids]:
         """The ids of all features."""
@@ -306,7 +315,7 @@ class Embeddings:
         self._waited += time.perf_counter() - begin
         if not is_ready:
             raise RuntimeError("no mini-batch is left")
-        self._turn = Turn(self, fed)
+        self._turn = Turn(self, fed) if self._pools else RowsTurn(self, fed)
         return self._turn.embeddings()
 
     def _switch(self, stream: Stream | None) -> None:
@@ -452,8 +461,10 @@ class Embeddings:
         """Ends the step with `gradients`, for programs without PyTorch: by feature the gradient of
         its embeddings, or for `Rows` the gradient of the distinct rows; or the gradient of joined
         embeddings. A missing one counts as zeros."""
-        if self._ranks is not None:
-            raise RuntimeError("embeddings of several ranks take a step by their optimizer")
+        if self._ranks is not None or not self._pools:
+            raise RuntimeError(
+                "embeddings of several ranks, or on a device, take a step by their optimizer"
+            )
         self._push(self._current().given(gradients), self._optimizer.lr, waits=True)
 
     def _step(self, lr: float) -> None:
@@ -613,7 +624,7 @@ class Embeddings:
                 self._ranks.export(saved, args)
             else:
                 self.save(saved)
-                _program.run(["export", saved, *args])
+                _program.run(["export", saved, *args], shows=False)
 
     def _check_apart(self, path: str | os.PathLike[str]) -> None:
         """Refuses rows and checkpoints in one directory."""

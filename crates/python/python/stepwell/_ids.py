@@ -45,6 +45,8 @@ def of_features(ids: Any, features: Iterable[str]) -> dict[str, Ids]:
         if other:
             raise ValueError(f"there is no feature '{min(map(str, other))}'")
     else:
+        if type(ids).__name__ == "LazyFrame":
+            raise TypeError("ids are a LazyFrame: call its method collect first")
         columns = _names(ids)
         if columns is None:
             if len(names) != 1:

@@ -79,6 +79,8 @@ def _file(data: Any, folder: str) -> Iterator[str | None]:
         yield None if data is None else os.fspath(data)
         return
     path = os.path.join(folder, "data.parquet")
+    if type(data).__name__ == "LazyFrame":
+        data = data.collect()
     if hasattr(data, "write_parquet"):
         data.write_parquet(path)
     elif hasattr(data, "to_parquet"):
@@ -95,8 +97,8 @@ def _file(data: Any, folder: str) -> Iterator[str | None]:
     yield path
 
 
-def run(args: list[str]) -> None:
-    """Runs the program with `args` and shows its output.
+def run(args: list[str], shows: bool = True) -> None:
+    """Runs the program with `args`, and shows its output if it `shows`.
 
     Raises `Error` with its last message if it fails.
     """
@@ -117,9 +119,10 @@ def run(args: list[str]) -> None:
         start_new_session=True,
     )
     messages: list[str] = []
+    outputs = [(program.stdout, sys.stdout, []), (program.stderr, sys.stderr, messages)]
     shown = [
-        threading.Thread(target=_show, args=(program.stdout, sys.stdout, []), daemon=True),
-        threading.Thread(target=_show, args=(program.stderr, sys.stderr, messages), daemon=True),
+        threading.Thread(target=_read, args=(source, to if shows else None, last), daemon=True)
+        for source, to, last in outputs
     ]
     for thread in shown:
         thread.start()
@@ -143,9 +146,12 @@ def run(args: list[str]) -> None:
         raise Error(last.removeprefix("stepwell: "))
 
 
-def _show(source: IO[str] | None, to: Any, last: list[str]) -> None:
-    """Copies the lines of `source` to `to`, and keeps the last one in `last`."""
+def _read(source: IO[str] | None, to: Any, last: list[str]) -> None:
+    """Reads the lines of `source`, copies them to `to` unless it's None, and keeps the last one in
+    `last`."""
     for line in source or ():
-        to.write(line)
+        if to is not None:
+            to.write(line)
         last[:] = [line.strip()] if line.strip() else last
-    to.flush()
+    if to is not None:
+        to.flush()

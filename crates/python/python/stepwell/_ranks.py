@@ -13,16 +13,14 @@ import numpy as np
 
 from . import _program, _stepwell
 from ._ids import Ids
-from ._specs import Rows
 from ._torch import torch
-from ._turn import Fed, Turn, taken
+from ._turn import Fed, RowsTurn, taken
 
 
 @dataclasses.dataclass
 class RankFed(Fed):
     """A mini-batch as all ranks fed it."""
 
-    ids: dict[str, Ids]
     places: dict[str, Any]
     """Row of each id of a feature, among the rows of its table that come back."""
     asked: Any
@@ -148,7 +146,7 @@ class Ranks:
             route.places(number, places[name])
         if self._depth is None:
             self._depth = self._least(emb._engine.fed_max() - 1)
-        return RankFed({}, examples, train, found, places, asked, wanted)
+        return RankFed(found, examples, train, places, asked, wanted)
 
     def _open(self, found: dict[str, Ids] | None) -> None:
         """Makes the engine, sized for the first mini-batch."""
@@ -276,7 +274,8 @@ class Ranks:
         """Exports the rows of all ranks: rank 0 does, from a checkpoint in its directory `own`."""
         saved = self.meet(own)[0]
         self._emb.save(saved)
-        self.by_all(lambda: _program.run(["export", saved, *args]) if self.rank == 0 else None)
+        export = ["export", saved, *args]
+        self.by_all(lambda: _program.run(export, shows=False) if self.rank == 0 else None)
 
     def digest(self) -> str:
         """A digest of the rows of all ranks."""
@@ -285,7 +284,7 @@ class Ranks:
         return _stepwell.digest_of(self.meet(part))
 
 
-class RankTurn(Turn):
+class RankTurn(RowsTurn):
     """The current mini-batch of embeddings of several ranks."""
 
     fed: RankFed
@@ -296,43 +295,14 @@ class RankTurn(Turn):
         """Gradients of the tables' rows, once the step was made."""
         self.lr = 0.0
 
-    def _fill(self, found: dict[str, Any]) -> None:
-        emb = self.emb
-        for name, rows in zip(emb.tables, emb._ranks.ready(self.fed)):
+    def _load(self) -> dict[str, Any]:
+        for name, rows in zip(self.emb.tables, self.emb._ranks.ready(self.fed)):
             self.leaves[name] = self._leaf(rows)
-        for name, feature in emb.features.items():
-            found[name] = self._of_feature(name, feature.pooling, self.leaves[feature.table])
-        if emb._joined:
-            self.leaf = torch.cat([found[name] for name in emb.features], 1)
-        emb._ranks.begin(self)
+        return self.fed.places
 
-    def _of_feature(self, name: str, pooling: str | None, rows: Any) -> Any:
-        ids, index = self.fed.ids[name], torch.from_numpy(self.fed.places[name])
-        if ids.offsets is None and ids.weights is None and pooling is not None:
-            return torch.nn.functional.embedding(index, rows)
-        counts = ids.counts()
-        offsets = torch.from_numpy(np.concatenate([[0], counts.cumsum()]))
-        if pooling is None:
-            return Rows(rows, index, offsets)
-        factors = None if ids.weights is None else np.asarray(ids.weights, np.float32)
-        if pooling != "sum":
-            each = {"mean": counts, "sqrt_n": np.sqrt(counts)}[pooling]
-            of_bags = np.divide(1, each, where=counts > 0, out=np.zeros(len(counts)))
-            of_ids = np.repeat(of_bags, counts).astype(np.float32)
-            factors = of_ids if factors is None else of_ids * factors
-        if len(rows) == 0:
-            return rows.new_zeros((self.fed.examples, rows.shape[1]))
-        return torch.nn.functional.embedding_bag(
-            index,
-            rows,
-            offsets,
-            mode="sum",
-            include_last_offset=True,
-            per_sample_weights=None if factors is None else torch.from_numpy(factors),
-        )
-
-    def _params(self) -> list[Any]:
-        return list(self.leaves.values())
+    def _fill(self, found: dict[str, Any]) -> None:
+        super()._fill(found)
+        self.emb._ranks.begin(self)
 
     def record(self, lr: float) -> None:
         """Takes the gradients that PyTorch recorded, until all ranks have made the step."""

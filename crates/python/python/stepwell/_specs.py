@@ -89,6 +89,10 @@ class Rows:
         self.offsets = offsets
         """Offsets of the examples' ids (examples + 1)."""
 
+    def __repr__(self) -> str:
+        rows, dim = self.rows.shape
+        return f"Rows(rows: ({rows}, {dim}), ids: {len(self.index)}, examples: {len(self.offsets) - 1})"
+
 
 @dataclasses.dataclass
 class TableArgs:

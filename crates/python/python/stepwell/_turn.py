@@ -11,7 +11,8 @@ from typing import Any, Callable, Iterator, cast
 
 import numpy as np
 
-from ._ids import to_numpy
+from . import _pooling
+from ._ids import Ids, to_numpy
 from ._specs import Rows
 from ._torch import torch
 
@@ -20,8 +21,8 @@ from ._torch import torch
 class Fed:
     """A mini-batch as it was fed."""
 
-    counts: dict[str, Any]
-    """Number of ids of each example, of features in tables that have unpooled ones."""
+    ids: dict[str, Ids]
+    """Ids of each feature whose table's rows come back."""
     examples: int
     train: bool
 
@@ -100,8 +101,15 @@ class Turn:
             self.leaf = self._leaf(x)
             if not emb._joined:
                 self._split(found)
-        for table in emb._unpooled:
-            self._rows(table, found)
+        for table in emb._row_tables:
+            for name, places in self._places(table).items():
+                ids, leaf = self.fed.ids[name], self.leaves[table]
+                if emb.features[name].pooling is not None:
+                    continue
+                if emb._torch is not None:
+                    found[name] = _pooling.of_feature(ids, places, leaf, None)
+                else:
+                    found[name] = Rows(leaf, places, np.append(0, ids.counts().cumsum()))
 
     def _params(self) -> list[Any]:
         """The tensors whose gradients count."""
@@ -110,7 +118,7 @@ class Turn:
     def _leaf(self, array: np.ndarray) -> Any:
         if self.emb._torch is None:
             return array
-        leaf = torch.from_numpy(array).requires_grad_(self.train)
+        leaf = _pooling.on_device(array, self.emb._device).requires_grad_(self.train)
         if self.train:
             this = weakref.ref(self)
             leaf.register_hook(lambda _: check_current(this()))
@@ -127,27 +135,21 @@ class Turn:
         rest = self.emb._engine.width - sum(widths)
         found.update(zip(columns, self.leaf.split([*widths, rest], 1)))
 
-    def _rows(self, table: str, found: dict[str, Any]) -> None:
-        """Adds the rows of each unpooled feature of a table."""
+    def _places(self, table: str) -> dict[str, np.ndarray]:
+        """Loads the distinct rows of a table; returns the row of each id, by feature."""
         emb, number = self.emb, self.emb._numbers[table]
         count, ids = emb._engine.counts(number)
         rows = np.empty((count, emb.tables[table].dim), np.float32)
         places = np.empty(ids, np.int64)
         emb._engine.rows(number, rows, places)
-        leaf = self.leaves[table] = self._leaf(rows)
-        # Ids are in the order of examples, and of features within each.
+        self.leaves[table] = self._leaf(rows)
         names = [name for name, of in emb.features.items() if of.table == table]
-        counts = np.stack([self.fed.counts[name] for name in names], 1)
-        if len(names) > 1:
-            of_each = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
-        for at, name in enumerate(names):
-            if emb.features[name].pooling is not None:
-                continue
-            index = places[of_each == at] if len(names) > 1 else places
-            offsets = np.concatenate([[0], counts[:, at].cumsum()])
-            if emb._torch is not None:
-                index, offsets = torch.from_numpy(index), torch.from_numpy(offsets)
-            found[name] = Rows(leaf, index, offsets)
+        if len(names) == 1:
+            return {names[0]: places}
+        # Ids are in the order of examples, and of features within each.
+        counts = np.stack([self.fed.ids[name].counts() for name in names], 1)
+        of_each = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
+        return {name: places[of_each == at] for at, name in enumerate(names)}
 
     def given(self, gradients: Any) -> tuple[Any, list[tuple[int, Any]]]:
         """Gradients that the caller computed: by feature, or of the joined embeddings."""
@@ -191,13 +193,39 @@ class Turn:
         """Takes the gradients that PyTorch recorded."""
         if self.emb._torch is None:
             raise RuntimeError("without PyTorch, pass gradients to Embeddings.step")
-        numbers = self.emb._numbers
-        d_rows = [
-            (numbers[table], taken(leaf))
-            for table, leaf in self.leaves.items()
-            if leaf.grad is not None
-        ]
-        return None if self.leaf is None else taken(self.leaf), d_rows
+        return None if self.leaf is None else taken(self.leaf), self._recorded_rows()
+
+    def _recorded_rows(self) -> list[tuple[int, Any]]:
+        leaves = [(table, leaf) for table, leaf in self.leaves.items() if leaf.grad is not None]
+        return [(self.emb._numbers[table], taken(leaf)) for table, leaf in leaves]
+
+
+class RowsTurn(Turn):
+    """A mini-batch whose rows come back unpooled: PyTorch pools them on their device."""
+
+    def _load(self) -> dict[str, np.ndarray]:
+        """Loads the rows of all tables; returns the row of each id, by feature."""
+        places: dict[str, np.ndarray] = {}
+        for table in self.emb.tables:
+            places.update(self._places(table))
+        return places
+
+    def _fill(self, found: dict[str, Any]) -> None:
+        emb, places = self.emb, self._load()
+        for name, feature in emb.features.items():
+            rows = self.leaves[feature.table]
+            found[name] = _pooling.of_feature(
+                self.fed.ids[name], places[name], rows, feature.pooling
+            )
+        if emb._joined:
+            self.leaf = torch.cat([found[name] for name in emb.features], 1)
+
+    def _params(self) -> list[Any]:
+        return list(self.leaves.values())
+
+    def recorded(self) -> tuple[Any, list[tuple[int, Any]]]:
+        """Takes the gradients that PyTorch recorded."""
+        return None, self._recorded_rows()
 
 
 def check_current(turn: Turn | None) -> None:
