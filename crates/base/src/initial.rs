@@ -28,7 +28,7 @@ pub enum Initial {
 }
 
 impl Initial {
-    /// Writes the initial weights of the row of `key`: those of the embedding, and zeros after them.
+    /// Writes the initial weights of the row of `key`: the embedding's weights, then zeros.
     #[inline]
     pub fn write(
         &self,

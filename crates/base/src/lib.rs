@@ -1,5 +1,5 @@
-//! The ground floor: names, hashes, random numbers, initial weights, memory for rows, queues, stages, clock,
-//! budgets.
+//! The ground floor: names, hashes, random numbers, initial weights, memory for rows, queues,
+//! stages, clock, budgets.
 //!
 //! Contains only what several floors use and what does no I/O.
 

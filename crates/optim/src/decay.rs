@@ -8,7 +8,7 @@ use crate::error::{OptimError, check};
 /// Penalties on weights; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Decay {
-    /// Coupled: added to the gradient, times the weight. PyTorch calls it `weight_decay`.
+    /// Coupled: this times the weight is added to the gradient. PyTorch calls it `weight_decay`.
     pub l2: f64,
     /// Decoupled: before an update, weights shrink by this times the learning rate, as in AdamW
     /// (Loshchilov, Hutter, ICLR 2019).
@@ -25,11 +25,11 @@ impl Decay {
 
     /// Rejects settings outside the ranges in which updates are defined.
     pub(crate) fn check(&self, optimizer: &'static str) -> Result<(), OptimError> {
-        let positive = |setting, value: f64| {
+        let in_range = |setting, value: f64| {
             check(optimizer, setting, value, "from 0 to 1e38", (0.0..=1e38).contains(&value))
         };
-        positive("l2", self.l2)?;
-        positive("weight_decay", self.weight_decay)
+        in_range("l2", self.l2)?;
+        in_range("weight_decay", self.weight_decay)
     }
 
     /// Whether there is none.

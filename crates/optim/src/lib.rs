@@ -1,10 +1,10 @@
 //! Optimizers as pure arithmetic on rows: how a gradient changes weights, wherever they are stored.
 //!
-//! The three rules of [`Rule`] apply to a row of an embedding table ([`RowOptimizer`], with its state
-//! in the row) and to the flat dense parameters ([`DenseOptimizer`], with one step count for all);
-//! [`RowRule`] has another one for rows, which can also have a [`Decay`]. All use IEEE operations in
-//! a fixed order without fusion, so neither the width of vectors nor the number of threads affects
-//! the bits.
+//! The three rules of [`Rule`] apply to a row of an embedding table ([`RowOptimizer`], with its
+//! state in the row) and to the flat dense parameters ([`DenseOptimizer`], with one step count for
+//! all). [`RowRule`] adds row-wise Adagrad, for rows only. Any row optimizer may have a [`Decay`].
+//! All use IEEE operations in a fixed order without fusion, so neither the width of vectors nor the
+//! number of threads affects the bits.
 //!
 //! Weights of a row may be stored in 16 bits ([`Storage`]); the arithmetic is in f32 regardless.
 

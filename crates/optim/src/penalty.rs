@@ -16,7 +16,7 @@ impl Penalty for NoPenalty {
     }
 }
 
-/// Half the squared weight times this factor.
+/// A penalty of half this factor times the squared weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ridge(pub(crate) f32);
 

@@ -204,13 +204,15 @@ fn row_wise(
     gradient: &[f32],
     penalty: impl Penalty,
 ) {
-    assert!(sums.len() <= 2.min(weights.len()), "a sum of the embedding and of the wide weight");
-    let Some((last, others)) = sums.split_last_mut() else { return };
-    let dim = if others.is_empty() { 0 } else { weights.len() - 1 };
-    let ((embedding, wide), (of_embedding, of_wide)) =
-        (weights.split_at_mut(dim), gradient.split_at(dim));
-    if let [sum] = others {
-        adagrad.apply(embedding, sum, of_embedding, penalty);
+    match sums {
+        [] => assert!(weights.is_empty(), "a sum for the weights"),
+        [all] => adagrad.apply(weights, all, gradient, penalty),
+        [of_embedding, of_wide] => {
+            let dim = weights.len() - 1;
+            let (embedding, wide) = weights.split_at_mut(dim);
+            adagrad.apply(embedding, of_embedding, &gradient[..dim], penalty);
+            adagrad.apply(wide, of_wide, &gradient[dim..], penalty);
+        }
+        _ => panic!("at most a sum for the embedding and one for the wide weight"),
     }
-    adagrad.apply(wide, last, of_wide, penalty);
 }

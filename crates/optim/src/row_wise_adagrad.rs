@@ -46,8 +46,8 @@ impl RowWiseAdagrad {
     }
 }
 
-/// The sum of the gradient's squares: lane i is added to partial sum i mod [`TILE`], and the partial
-/// sums are added by halves, so that the order is the same for every width of vectors.
+/// The sum of the gradient's squares: lane i is added to partial sum i mod [`TILE`], and the
+/// partial sums are added by halves, so that the order is the same for every width of vectors.
 #[inline(always)]
 fn square_sum(weights: &[f32], gradient: &[f32], penalty: impl Penalty) -> f32 {
     let (of_weights, last_weights) = weights.as_chunks::<TILE>();

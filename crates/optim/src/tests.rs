@@ -42,8 +42,8 @@ impl Reference {
         self.step += 1;
         for (lane, g) in self.lanes.iter_mut().zip(gradient) {
             let [w, a, b] = lane;
-            let g = f64::from(*g) + self.decay.l2 * *w;
             *w -= self.rule.lr() * self.decay.weight_decay * *w;
+            let g = f64::from(*g) + self.decay.l2 * *w;
             match self.rule {
                 Rule::Sgd(s) => *w -= s.lr * g,
                 Rule::Adagrad(s) => {
@@ -70,7 +70,7 @@ fn rows_follow_the_textbook() {
         Rule::Adagrad(Adagrad { eps: 0.25, ..Adagrad::new(0.1) }),
         Rule::Adam(Adam { eps: 0.5, ..Adam::new(0.1) }),
     ];
-    let decays = [[0.0, 0.0], [0.3, 0.0], [0.0, 0.2]];
+    let decays = [[0.0, 0.0], [0.3, 0.0], [0.0, 0.2], [0.3, 0.2]];
     let decays = decays.map(|[l2, weight_decay]| Decay { l2, weight_decay });
     let rules = RULES.into_iter().chain(others);
     for (rule, decay) in rules.flat_map(|rule| decays.map(|decay| (rule, decay))) {

@@ -101,14 +101,21 @@ class TablesTest(unittest.TestCase):
             (lambda: stepwell.Table(4, init_std=-1.0), "init_std is -1.0"),
             (lambda: stepwell.Table(4, init_value=float("nan")), "init_value is nan"),
             (lambda: stepwell.Table(4, init_std=1.0, init_value=1.0), "not both"),
+            (lambda: stepwell.Table(4, init_std=1e39), "init_std is 1e\\+39: give a number from 0"),
             (lambda: stepwell.Table(4, place="disk"), "place is 'disk'"),
         ]:
             with self.assertRaisesRegex(ValueError, message):
                 make()
         with stepwell.Embeddings({"a": stepwell.Table(4)}, {"a": "a"}, arrays="numpy") as emb:
-            optim.AdamW(emb, lr=0.1, weight_decay=-1.0)
-            with self.assertRaisesRegex(ValueError, "adam: weight_decay is -1: give a number"):
-                emb(np.array([1]))
+            for decay in [-1.0, float("nan"), float("inf")]:
+                with self.assertRaisesRegex(ValueError, f"weight_decay is {decay}"):
+                    optim.SGD(emb, lr=0.1, weight_decay=decay)
+            optim.AdamW(emb, lr=np.float32(0.1), weight_decay=np.float32(0.5))
+            emb(np.array([1]))
+            with tempfile.TemporaryDirectory() as home:
+                emb.save(home)
+            with self.assertRaisesRegex(RuntimeError, r"state of adam \(.*weight_decay 0.5\)"):
+                optim.Adam(emb, lr=0.1)
 
     def test_a_whole_table_stays_in_memory(self):
         features = {"a": "a", "b": "b"}

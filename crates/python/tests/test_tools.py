@@ -361,24 +361,63 @@ class GradientTest(unittest.TestCase):
     def test_compiled_code_refuses_what_it_would_get_wrong(self):
         if not hasattr(torch, "compile"):
             self.skipTest("torch.compile is missing")
-        with embeddings() as emb:
-            rows = stepwell.optim.SGD(emb, lr=0.1)
+        first, second = [ids_of(batch) for batch in batches(2)]
+        for backend in ["aot_eager", "inductor"]:
+            with embeddings() as emb:
+                rows = stepwell.optim.SGD(emb, lr=0.1)
 
-            @torch.compile(fullgraph=True, backend="aot_eager")
-            def total(ids):
-                return emb(ids)["user"].sum()
+                def compiled(function):
+                    return torch.compile(function, fullgraph=True, backend=backend, dynamic=True)
 
-            first, second = [ids_of(batch) for batch in batches(2)]
-            lost = total(first)
-            total(second).backward()
-            with self.assertRaisesRegex(RuntimeError, "earlier mini-batch"):
-                lost.backward()
-            rows.step()
+                total = compiled(lambda ids: emb(ids)["user"].sum())
+                lost = total(first)
+                total(second).backward()
+                with self.assertRaisesRegex(RuntimeError, "earlier mini-batch"):
+                    lost.backward()
+                rows.step()
+                two = compiled(lambda a, b: (emb(a)["user"] * emb(b)["user"]).sum())
+                with self.assertRaisesRegex(RuntimeError, "earlier mini-batch"):
+                    two(first, second).backward()
+                mixed = compiled(
+                    lambda a, b: (emb(a, train=False)["user"] - emb(b)["user"]).square().sum()
+                )
+                before = emb.get("user", second["user"])
+                mixed(first, second).backward()
+                rows.step()
+                self.assertGreater(np.abs(emb.get("user", second["user"]) - before).max(), 0)
+
+    def test_compiled_models_call_other_embeddings_outside(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("torch.compile is missing")
+        [batch] = batches(1)
         with embeddings(None) as emb:
             stepwell.optim.SGD(emb, lr=0.1)
-            looked_up = torch.compile(lambda ids: emb(ids)["hist"].rows, backend="aot_eager")
-            with self.assertRaisesRegex(Exception, "only pooled features"):
-                looked_up(first)
+            total = torch.compile(lambda ids: emb(ids)["hist"].rows.sum(), backend="aot_eager")
+            found = total(ids_of(batch)).item()
+            self.assertAlmostEqual(found, emb(ids_of(batch))["hist"].rows.sum().item(), places=4)
+        with embeddings() as emb:
+            stepwell.optim.SGD(emb, lr=0.1)
+            of_user = torch.compile(lambda ids: emb(ids)["user"] * 1, backend="aot_eager")
+            lists = {"user": [1, 2], "hist": [[3], [4, 5]]}
+            self.assertTrue(torch.equal(of_user(lists), emb(lists)["user"]))
+            with self.assertRaisesRegex(Exception, "has no ids"):
+                of_user({"user": torch.tensor([1, 2])})
+
+    def test_many_embeddings_use_the_same_compiled_code(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("torch.compile is missing")
+
+        @torch.compile(fullgraph=True, backend="aot_eager")
+        def total(emb, ids):
+            return emb(ids)["user"].sum()
+
+        for _ in range(12):
+            with embeddings() as emb:
+                rows = stepwell.optim.SGD(emb, lr=0.1)
+                for batch in batches(2):
+                    total(emb, ids_of(batch)).backward()
+                    rows.step()
+                self.assertEqual(emb.steps, 2)
 
     def test_gradients_of_one_mini_batch_accumulate(self):
         """Several backward passes, over all examples or a part of them, are one step."""

@@ -155,7 +155,7 @@ class TorchTest(unittest.TestCase):
                 found = emb.get("user", np.arange(ROWS))
                 np.testing.assert_allclose(found, theirs.detach().numpy(), atol=1e-5)
 
-    def test_decay_is_that_of_pytorch(self):
+    def test_decay_matches_pytorch(self):
         # PyTorch decays every weight in every step, so every step has every row.
         ids = torch.arange(6)
         for name in ["SGD", "Adagrad", "Adam", "AdamW"]:
@@ -223,6 +223,37 @@ class TorchTest(unittest.TestCase):
                 np.testing.assert_allclose(other[0], found[0][0], atol=1e-5)
                 # Rounding to bf16 is stochastic: sums that differ slightly may round differently.
                 np.testing.assert_allclose(other[1], found[0][1], atol=2e-2)
+
+    def test_ids_may_change_once_they_are_fed(self):
+        values, offsets = torch.arange(4), torch.tensor([0, 1, 3, 4])
+
+        def reused():
+            for step in range(6):
+                offsets[1] = 1 + step % 2
+                yield {"user": torch.tensor([1, 2, 3]), "hist": (values, offsets)}
+
+        for pooling, device in [(None, None), ("sum", "cpu")]:
+            with embeddings(pooling, device=device) as emb:
+                stepwell.optim.SGD(emb, lr=0.1)
+                rows = torch.from_numpy(emb.get("hist", values))
+                for step, (_, x) in enumerate(emb.ahead(reused(), train=False)):
+                    end = 1 + step % 2
+                    if pooling is None:
+                        self.assertEqual(x["hist"].offsets.tolist(), [0, end, 3, 4])
+                    else:
+                        self.assertTrue(torch.allclose(x["hist"][0], rows[:end].sum(0)))
+
+    def test_devices_are_checked(self):
+        with self.assertRaisesRegex(ValueError, "device is 'meta'"):
+            embeddings(device="meta")
+        with embeddings(device="cpu") as emb:
+            rows = stepwell.optim.SGD(emb, lr=0.1)
+            empty = {"user": torch.tensor([1]), "hist": (torch.zeros(0).long(), torch.tensor([0, 0]))}
+            emb(empty)["hist"].sum().backward()
+            rows.step()
+            weights = {**empty, "hist": (torch.tensor([1, 2]), torch.tensor([0, 2]), torch.ones(1))}
+            with self.assertRaisesRegex(ValueError, "'hist': 1 weights for 2 ids"):
+                emb(weights)
 
     def test_nested_tensors_are_bags(self):
         with embeddings() as emb:

@@ -7,7 +7,7 @@ use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 use crate::check::{self, right};
-use crate::config::{BestKind, Config, ExchangeKind, ModelKind, OptimizerKind};
+use crate::config::{BestKind, Config, ExchangeKind, ModelKind, OptimizerKind, RowOptimizerKind};
 use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
 use crate::setting_types::Typed;
@@ -306,9 +306,9 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!(
         "optim.rows.kind",
-        optim.rows.kind = OptimizerKind::Adagrad,
+        optim.rows.kind = RowOptimizerKind::Adagrad,
         Always,
-        "sgd, adagrad or adam for rows"
+        "sgd, adagrad, row_wise_adagrad or adam for rows"
     ),
     setting!("optim.rows.lr", optim.rows.lr = 0.02, Always, "learning rate of rows")
         .check(|config| check::learning_rate(config.optim.rows.lr)),
@@ -316,6 +316,8 @@ pub const SETTINGS: &[Setting] = &[
     of_optimizer!("optim.rows.initial", optim.rows.initial),
     of_optimizer!("optim.rows.beta1", optim.rows.beta1),
     of_optimizer!("optim.rows.beta2", optim.rows.beta2),
+    of_optimizer!("optim.rows.l2", optim.rows.l2),
+    of_optimizer!("optim.rows.weight_decay", optim.rows.weight_decay),
     setting!(
         "optim.dense.kind",
         optim.dense.kind = OptimizerKind::Adam,

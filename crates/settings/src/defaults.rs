@@ -13,8 +13,9 @@ use crate::columns::COLUMN_SETTINGS;
 use crate::config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
     DensePlace, ExchangeKind, FeatureConfig, MissingKind, ModelConfig, ModelKind, OptimConfig,
-    OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, RowsConfig,
-    RowsKind, SyncConfig, SynthConfig, TableConfig, TierConfig, TrainConfig, TransformKind,
+    OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig,
+    RowOptimizerConfig, RowOptimizerKind, RowsConfig, RowsKind, SyncConfig, SynthConfig,
+    TableConfig, TierConfig, TrainConfig, TransformKind,
 };
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
@@ -30,7 +31,6 @@ impl Default for Config {
 impl Config {
     /// A placeholder that the table's defaults overwrite completely.
     fn blank() -> Self {
-        let optimizer = OptimizerConfig::new(OptimizerKind::Sgd, 0.0);
         Self {
             seed: 0,
             threads: 0,
@@ -69,7 +69,10 @@ impl Config {
                 sketch: ByteCount(0),
                 storage: Storage::default(),
             },
-            optim: OptimConfig { rows: optimizer.clone(), dense: optimizer },
+            optim: OptimConfig {
+                rows: RowOptimizerConfig::new(RowOptimizerKind::Sgd, 0.0),
+                dense: OptimizerConfig::new(OptimizerKind::Sgd, 0.0),
+            },
             checkpoint: CheckpointConfig {
                 dir: None,
                 every: 0,

@@ -44,8 +44,8 @@ pub use config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
     DensePlace, EMBEDDING, ExchangeKind, FeatureConfig, MissingKind, ModelConfig, ModelKind,
     OptimConfig, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind,
-    RanksConfig, RowsConfig, RowsKind, SyncConfig, SynthConfig, TableConfig, TableRules,
-    TierConfig, TrainConfig, TransformKind, expanded,
+    RanksConfig, RowOptimizerConfig, RowOptimizerKind, RowsConfig, RowsKind, SyncConfig,
+    SynthConfig, TableConfig, TableRules, TierConfig, TrainConfig, TransformKind, expanded,
 };
 pub use docs_page::{default_text, page};
 pub use idle_notes::idle_notes;

@@ -1,7 +1,7 @@
 //! The settings of an optimizer other than kind and rate, all with usual defaults.
 
 use crate::check::{Outcome, Plain, right};
-use crate::config::{OptimizerConfig, OptimizerKind};
+use crate::config::RowOptimizerKind;
 
 /// One such setting.
 pub(crate) struct Tuning {
@@ -10,7 +10,7 @@ pub(crate) struct Tuning {
     pub(crate) usual: &'static str,
     check: fn(f64) -> Outcome,
     /// The kinds that have the setting, and why it has no effect for others.
-    kinds: &'static [OptimizerKind],
+    kinds: &'static [RowOptimizerKind],
     others: &'static str,
 }
 
@@ -20,41 +20,53 @@ impl Tuning {
     }
 
     /// Why it has no effect with this optimizer.
-    pub(crate) fn idle(&self, optimizer: &OptimizerConfig) -> Option<&'static str> {
-        (!self.kinds.contains(&optimizer.kind)).then_some(self.others)
+    pub(crate) fn idle(&self, kind: RowOptimizerKind) -> Option<&'static str> {
+        (!self.kinds.contains(&kind)).then_some(self.others)
     }
 }
 
 /// The settings, named like their fields.
 #[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
 pub(crate) mod tunings {
-    use super::{OptimizerKind, Tuning, beta_of, eps_of, initial_of};
+    use super::RowOptimizerKind::{Adagrad, Adam, RowWiseAdagrad};
+    use super::{RowOptimizerKind, Tuning, beta_of, decay_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
-        help: "term that adagrad and adam add to the root that divides a step",
-        usual: "1e-10 for adagrad, 1e-8 for adam",
+        help: "term added to the root that divides a step; sgd has none",
+        usual: "1e-8 for adam, 1e-10 for others",
         check: eps_of,
-        kinds: &[OptimizerKind::Adagrad, OptimizerKind::Adam],
+        kinds: &[Adagrad, RowWiseAdagrad, Adam],
         others: "sgd divides by no root",
     };
     pub(crate) const initial: Tuning = Tuning {
-        help: "initial value of adagrad's sums of squares",
+        help: "initial value of adagrad's sums of squares, also the row-wise ones",
         usual: "0",
         check: initial_of,
-        kinds: &[OptimizerKind::Adagrad],
+        kinds: &[Adagrad, RowWiseAdagrad],
         others: "only adagrad has sums of squares",
     };
     pub(crate) const beta1: Tuning = Tuning {
         help: "decay of adam's first moment, the mean of gradients",
         usual: "0.9",
         check: beta_of,
-        kinds: &[OptimizerKind::Adam],
+        kinds: &[Adam],
         others: "only adam has moments",
     };
     pub(crate) const beta2: Tuning = Tuning {
         help: "decay of adam's second moment, the mean of their squares",
         usual: "0.999",
         ..beta1
+    };
+    pub(crate) const l2: Tuning = Tuning {
+        help: "a row's weights times this are added to their gradient when it is trained",
+        usual: "0",
+        check: decay_of,
+        kinds: &RowOptimizerKind::ALL,
+        others: "",
+    };
+    pub(crate) const weight_decay: Tuning = Tuning {
+        help: "a row's weights times this and the learning rate are subtracted before it is trained",
+        ..l2
     };
 }
 
@@ -69,7 +81,7 @@ macro_rules! of_optimizer {
         )
         .default_name(crate::optimizer::tunings::$field.usual)
         .check(|config| crate::optimizer::tunings::$field.check(config.optim.$part.$field))
-        .idle(|config| crate::optimizer::tunings::$field.idle(&config.optim.$part))
+        .idle(|config| crate::optimizer::tunings::$field.idle(config.optim.$part.kind.into()))
     };
 }
 pub(crate) use of_optimizer;
@@ -82,6 +94,10 @@ fn eps_of(value: f64) -> Outcome {
 
 fn initial_of(sum: f64) -> Outcome {
     right((0.0..=1e6).contains(&sum), Plain(sum), format_args!("a number from 0 to 1e6"))
+}
+
+fn decay_of(part: f64) -> Outcome {
+    right((0.0..=1e6).contains(&part), Plain(part), format_args!("a number from 0 to 1e6"))
 }
 
 fn beta_of(part: f64) -> Outcome {

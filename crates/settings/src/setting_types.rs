@@ -15,7 +15,7 @@ use stepwell_optim::Storage;
 use crate::as_given::Given;
 use crate::config::{
     BestKind, ColumnType, DenseKind, DensePlace, ExchangeKind, MissingKind, ModelKind,
-    OptimizerKind, PlaceKind, PresetKind, RowsKind, TransformKind,
+    OptimizerKind, PlaceKind, PresetKind, RowOptimizerKind, RowsKind, TransformKind,
 };
 
 /// A type that a setting may have.
@@ -310,6 +310,7 @@ names! {
     RowsKind, |rows| rows.name().to_owned();
     ModelKind, |kind| format!("{kind:?}");
     OptimizerKind, |kind| format!("{kind:?}");
+    RowOptimizerKind, |kind| format!("{kind:?}");
     Precision, |precision| precision.name().to_owned();
     Storage, |storage| storage.name().to_owned();
     PolicyKind, |policy| policy.name().to_owned(), REMOVED_POLICIES;
@@ -364,7 +365,7 @@ pub fn removed_value(key: &str, text: &str) -> Option<String> {
 /// The name in settings of a value that checkpoints call `text`.
 pub fn as_given(text: &str) -> &str {
     let models = ModelKind::ALL.iter().map(|kind| (kind.text(), kind.name()));
-    let optimizers = OptimizerKind::ALL.iter().map(|kind| (kind.text(), kind.name()));
+    let optimizers = RowOptimizerKind::ALL.iter().map(|kind| (kind.text(), kind.name()));
     let found = models.chain(optimizers).find(|(known, _)| known == text);
     found.map_or(text, |(_, name)| name)
 }

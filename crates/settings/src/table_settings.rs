@@ -30,7 +30,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "optimizer",
         optimizer = None,
         Always,
-        "sgd, adagrad or adam for its rows"
+        "sgd, adagrad, row_wise_adagrad or adam for its rows"
     )
     .default_name("`optim.rows.kind`"),
     setting!(TableConfig: "lr", lr = None, Always, "learning rate of its rows")

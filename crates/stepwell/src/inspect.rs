@@ -164,6 +164,11 @@ fn table(
     }
     let has_history = existing.is_some_and(|(spec, _)| spec.life.is_some());
     let row = |(norm, key): (f64, Key)| json!({ "key": format!("{:016x}", key.0), "norm": norm });
+    let initial = meta.as_object().and_then(|meta| {
+        let names = ["init_range", "init_std", "init_value"];
+        names.into_iter().find_map(|name| Some((name, meta.get(name)?.clone())))
+    });
+    let (initial, value) = initial.unwrap_or(("init_range", Value::Null));
     Ok(json!({
         "name": meta["name"],
         "id": meta["id"],
@@ -171,7 +176,7 @@ fn table(
         "wide": meta["wide"],
         "storage": storage.name(),
         "seed": meta["seed"],
-        "init_range": meta["init_range"],
+        initial: value,
         "optimizer": meta["optimizer"],
         "life": meta["life"],
         "lanes": meta["lanes"],
@@ -355,11 +360,11 @@ fn show_meaning(page: &mut Page, table: &Value) {
     put!(page, "  a row, in lanes of 4 bytes: {}", parts.join(", "));
     put!(
         page,
-        "  begins: table {}, seed {}, {} weights in ±{}, then {} of 0",
+        "  begins: table {}, seed {}, {} weights {}, then {} of 0",
         table["id"],
         table["seed"],
         table["dim"],
-        table["init_range"].as_f64().unwrap_or(0.0) as f32,
+        initial_of(table),
         table["wide"]
     );
     put!(page, "  changes: {}", settings_of(&table["optimizer"]));
@@ -376,6 +381,16 @@ fn expiry(after: &Value) -> String {
     match after.as_u64() {
         Some(0) | None => "forever".to_owned(),
         Some(steps) => format!("expires after {steps} steps without use"),
+    }
+}
+
+/// The distribution of a table's initial weights.
+fn initial_of(table: &Value) -> String {
+    let single = |name: &str| table[name].as_f64().map(|value| value as f32);
+    match (single("init_std"), single("init_value")) {
+        (Some(std), _) => format!("with standard deviation {std}"),
+        (None, Some(value)) => format!("of {value}"),
+        (None, None) => format!("in ±{}", single("init_range").unwrap_or(0.0)),
     }
 }
 

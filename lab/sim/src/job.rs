@@ -7,7 +7,7 @@ use std::fmt::Write;
 use stepwell_base::ByteCount;
 use stepwell_data::Chunk;
 use stepwell_optim::Storage;
-use stepwell_settings::{Config, ModelKind, OptimizerConfig, OptimizerKind};
+use stepwell_settings::{Config, ModelKind, OptimizerConfig, OptimizerKind, RowOptimizerConfig};
 
 use crate::bags::{self, Bound};
 use crate::dice::Dice;
@@ -133,7 +133,7 @@ fn model(config: &mut Config, dice: &mut Dice) {
     config.train.blocks = dice.pick(&[1, 2, 3, 8]);
     config.model.init_range = 0.1;
     let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];
-    config.optim.rows = OptimizerConfig::new(dice.pick(&kinds), 0.05);
+    config.optim.rows = RowOptimizerConfig::new(dice.pick(&kinds).into(), 0.05);
     config.optim.dense = OptimizerConfig::new(dice.pick(&kinds), 0.01);
 }
 

@@ -69,7 +69,7 @@ fn fresh(config: &Config, dice: &mut Dice) -> TableConfig {
     let dim = dice.within(u64::from(!has_first_order), DIM_MAX) as usize;
     let mut table = TableConfig { dim: Some(dim), ..TableConfig::default() };
     if dice.once_in(2) {
-        table.optimizer = Some(dice.pick(&OptimizerKind::ALL));
+        table.optimizer = Some(dice.pick(&OptimizerKind::ALL).into());
     }
     if dice.once_in(2) {
         table.storage = Some(dice.pick(&Storage::ALL));

@@ -50,8 +50,8 @@ class Embeddings:
     the embeddings of all features, which must be pooled, are one matrix (examples, columns), in
     which each feature has its `columns`.
 
-    With `device`, such as "cuda", the distinct rows of each mini-batch go to that device, where PyTorch
-    pools them and embeddings are.
+    With `device`, such as "cuda", the distinct rows of each mini-batch are copied to that device,
+    PyTorch pools them there, and the embeddings stay on it.
 
     With `group`, a group of torch.distributed, each of its ranks has a part of the rows, and its own
     mini-batches. All ranks make the same calls, except `stats`.
@@ -92,7 +92,7 @@ class Embeddings:
             raise ValueError("joined embeddings are pooled: give no feature pooling=None")
         if device is not None and self._torch is None:
             raise ValueError("device needs PyTorch's tensors")
-        self._device = None if self._torch is None else torch.device(device or "cpu")
+        self._device = _checked_device(device)
         # Rows on a device are pooled there, by PyTorch.
         self._pools = device is None
         unpooled = {of.table for of in self.features.values() if of.pooling is None}
@@ -119,6 +119,8 @@ class Embeddings:
         )
         self._rule: tuple[str, dict[str, float]] = ("sgd", {"lr": 0.01})
         self._optimizer: Any = None
+        # Read by compiled code, which would be compiled again for another optimizer.
+        self._has_optimizer = False
         self._packed: tuple[dict[str, Any], bytes] | None = None
         self._saved: Any = None
         self._saved_path: str | None = None
@@ -130,9 +132,7 @@ class Embeddings:
         self._lr: float | None = None
         self._is_view = False
         self._waited = 0.0
-        # For compiled code, which reads no other attributes than these.
-        self._number = _compiled.register(self)
-        self._stand_in = None if self._torch is None else torch.empty(0, requires_grad=True)
+        self._stand_in = None if self._torch is None else _compiled.stand_in(self)
         self._widths = {
             name: self.tables[of.table].dim
             for name, of in self.features.items()
@@ -157,13 +157,14 @@ class Embeddings:
                 "kind"
             )
         fixed = {"lr": 0.0}
-        known = (self._rule[0], {**self._rule[1], **fixed})
-        if self._engine is not None and (name, {**settings, **fixed}) != known:
+        is_same = {**settings, **fixed} == {**self._rule[1], **fixed}
+        if self._engine is not None and not (name == self._rule[0] and is_same):
             raise RuntimeError(
-                f"rows have the state of {known[0]}: make an optimizer of that kind, with the same "
-                "settings; or make yours before the embeddings are first used"
+                f"rows have the state of {self._rule[0]}{_texts(self._rule[1])}: make an "
+                "optimizer of that kind, with the same settings; or make yours before the embeddings "
+                "are first used"
             )
-        self._optimizer = optimizer
+        self._optimizer, self._has_optimizer = optimizer, True
         if self._engine is None:
             self._rule = (name, settings)
 
@@ -269,7 +270,9 @@ class Embeddings:
         given = [of if self._pools else of._replace(weights=None) for of in found.values()]
         self._session().feed(given, examples, train)
         kept = {
-            name: of for name, of in found.items() if self.features[name].table in self._row_tables
+            name: of.bags()
+            for name, of in found.items()
+            if self.features[name].table in self._row_tables
         }
         return Fed(kept, examples, train)
 
@@ -339,7 +342,7 @@ class Embeddings:
     def _trains(self, train: bool | None) -> bool:
         if train is not None:
             return train
-        return self._optimizer is not None and (
+        return self._has_optimizer and (
             self._torch is None or self._torch.is_grad_enabled()
         )
 
@@ -432,8 +435,14 @@ class Embeddings:
         By default, it is for training if there is an optimizer and gradients aren't turned off.
         """
         train = self._trains(train)
-        if _compiled.is_compiling():
-            return _compiled.lookup(self, ids, train)
+        if not _compiled.is_compiling():
+            return self._look_up(ids, train)
+        if _compiled.can_look_up(self, ids):
+            return _compiled.look_up(self, ids, train)
+        # Outside of the compiled code, which `fullgraph=True` refuses.
+        return torch.compiler.disable(self._look_up)(ids, train)
+
+    def _look_up(self, ids: Any, train: bool) -> Any:
         with self._lock:
             self._switch(None)
             try:
@@ -445,7 +454,7 @@ class Embeddings:
     def _turn_of(self, ids: Any, train: bool) -> Turn:
         """The turn of one mini-batch, for compiled code."""
         with self._lock:
-            self(ids, train)
+            self._look_up(ids, train)
             assert self._turn is not None
             return self._turn
 
@@ -635,6 +644,23 @@ class Embeddings:
 
     def __reduce__(self) -> Any:
         raise TypeError("embeddings can't be pickled or copied: give workers only ids")
+
+
+def _texts(settings: dict[str, float]) -> str:
+    """Settings other than the rate, for a message."""
+    texts = [f"{name} {value:g}" for name, value in settings.items() if name != "lr"]
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def _checked_device(device: Any) -> Any:
+    """The device of PyTorch, if it can hold rows."""
+    if torch is None:
+        return None
+    found = torch.device("cpu" if device is None else device)
+    if found.type == "meta":
+        raise ValueError("device is 'meta', which holds no numbers: give cpu or cuda")
+    torch.empty(0, device=found)
+    return found
 
 
 def load(path: str | os.PathLike[str], /, **tiers: Any) -> tuple[Embeddings, Any]:

@@ -35,6 +35,22 @@ class Ids(NamedTuple):
             return np.ones(self.examples(), np.int64)
         return np.diff(self.offsets)
 
+    def bags(self) -> Bags:
+        """The bags, whose arrays stay the same when the caller's change."""
+        weights = None if self.weights is None else np.array(self.weights, np.float32)
+        return Bags(self.counts(), self.offsets is None, weights)
+
+
+class Bags(NamedTuple):
+    """Bags of a feature, without their ids."""
+
+    counts: np.ndarray
+    """Number of ids of each example."""
+    is_single: bool
+    """Whether each example has one id."""
+    weights: np.ndarray | None
+    """Factor of each row (ids); None if all are 1."""
+
 
 def of_features(ids: Any, features: Iterable[str]) -> dict[str, Ids]:
     """The ids of all `features` of a mini-batch."""
@@ -45,8 +61,7 @@ def of_features(ids: Any, features: Iterable[str]) -> dict[str, Ids]:
         if other:
             raise ValueError(f"there is no feature '{min(map(str, other))}'")
     else:
-        if type(ids).__name__ == "LazyFrame":
-            raise TypeError("ids are a LazyFrame: call its method collect first")
+        _check_collected(ids)
         columns = _names(ids)
         if columns is None:
             if len(names) != 1:
@@ -64,6 +79,11 @@ def of_features(ids: Any, features: Iterable[str]) -> dict[str, Ids]:
     return found
 
 
+def _check_collected(ids: Any) -> None:
+    if type(ids).__name__ == "LazyFrame":
+        raise TypeError("ids are a LazyFrame: call its method collect first")
+
+
 def _names(ids: Any) -> set[str] | None:
     """Names of the columns of a table, such as a DataFrame, or of the keys of a mapping, such as a
     KeyedJaggedTensor; None for anything else."""
@@ -78,6 +98,7 @@ def _names(ids: Any) -> set[str] | None:
 
 def of_feature(name: str, ids: Any) -> Ids:
     """The ids of feature `name`."""
+    _check_collected(ids)
     if callable(getattr(ids, "unbind", None)) and ids.is_nested:
         return _of_lists(name, ids.unbind())
     if callable(getattr(ids, "offsets", None)) and callable(getattr(ids, "values", None)):
@@ -142,9 +163,13 @@ def _bags(name: str, parts: Any) -> Ids:
     if weights and getattr(weights[0], "requires_grad", False):
         raise ValueError(f"feature '{name}': weights are constants, without a gradient")
     weight = np.ascontiguousarray(to_numpy(weights[0]), np.float32) if weights else None
-    if weight is not None and not (weight.ndim == 1 and np.isfinite(weight).all()):
-        raise ValueError(f"feature '{name}': weights must be finite, one for each id")
-    return Ids(_values(name, _array(name, values)), offsets, weight)
+    found = Ids(_values(name, _array(name, values)), offsets, weight)
+    if weight is not None and weight.shape != (found.total(),):
+        shape = " x ".join(map(str, weight.shape))
+        raise ValueError(f"feature '{name}': {shape} weights for {found.total()} ids")
+    if weight is not None and not np.isfinite(weight).all():
+        raise ValueError(f"feature '{name}': weights must be finite")
+    return found
 
 
 def _is_arrow_list(ids: Any) -> bool:

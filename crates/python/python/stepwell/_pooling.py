@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._ids import Ids
+from ._ids import Bags
 from ._specs import Rows
 from ._torch import torch
 
@@ -19,28 +19,32 @@ def on_device(array: np.ndarray, device: Any) -> Any:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-def of_feature(ids: Ids, index: np.ndarray, rows: Any, pooling: str | None) -> Any:
-    """The embeddings of a feature: those of its `ids`, whose rows are `rows[index]`."""
-    device = rows.device
+def unpooled(bags: Bags, index: np.ndarray, rows: Any) -> Rows:
+    """The embeddings of a feature that isn't pooled, whose ids have the rows `rows[index]`."""
+    offsets = np.append(0, bags.counts.cumsum())
+    if isinstance(rows, np.ndarray):
+        return Rows(rows, index, offsets)
+    return Rows(rows, on_device(index, rows.device), on_device(offsets, rows.device))
+
+
+def pooled(bags: Bags, index: np.ndarray, rows: Any, pooling: str) -> Any:
+    """The embeddings (examples, dim) of a pooled feature, whose ids have the rows `rows[index]`."""
+    device, counts, factors = rows.device, bags.counts, bags.weights
     places = on_device(index, device)
-    if ids.offsets is None and ids.weights is None and pooling is not None:
+    if bags.is_single and factors is None:
         return torch.nn.functional.embedding(places, rows)
-    counts = ids.counts()
-    offsets = on_device(np.concatenate([[0], counts.cumsum()]), device)
-    if pooling is None:
-        return Rows(rows, places, offsets)
-    factors = None if ids.weights is None else np.asarray(ids.weights, np.float32)
     if pooling != "sum":
         each = {"mean": counts, "sqrt_n": np.sqrt(counts)}[pooling]
         of_bags = np.divide(1, each, where=counts > 0, out=np.zeros(len(counts)))
         of_ids = np.repeat(of_bags, counts).astype(np.float32)
         factors = of_ids if factors is None else of_ids * factors
     if len(rows) == 0:
-        return rows.new_zeros((ids.examples(), rows.shape[1]))
+        # With a gradient, like other embeddings.
+        return rows.new_zeros((len(counts), rows.shape[1])) + rows.sum(0)
     return torch.nn.functional.embedding_bag(
         places,
         rows,
-        offsets,
+        on_device(np.append(0, counts.cumsum()), device),
         mode="sum",
         include_last_offset=True,
         per_sample_weights=None if factors is None else on_device(factors, device),

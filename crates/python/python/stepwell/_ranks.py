@@ -146,7 +146,8 @@ class Ranks:
             route.places(number, places[name])
         if self._depth is None:
             self._depth = self._least(emb._engine.fed_max() - 1)
-        return RankFed(found, examples, train, places, asked, wanted)
+        bags = {name: of.bags() for name, of in found.items()}
+        return RankFed(bags, examples, train, places, asked, wanted)
 
     def _open(self, found: dict[str, Ids] | None) -> None:
         """Makes the engine, sized for the first mini-batch."""

@@ -10,6 +10,10 @@ import numpy as np
 from . import _stepwell
 
 
+WEIGHT_MAX = 1e4
+"""Largest initial weight and standard deviation; rows of 16 bits hold six times as much."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """Rows of `dim` weights. An id gets a row when it is first trained.
@@ -51,14 +55,23 @@ class Table:
             raise ValueError(f"storage is '{self.storage}': give one of f32, f16, bf16")
         if self.place not in ("tiers", "memory"):
             raise ValueError(f"place is '{self.place}': give tiers or memory")
-        if not 0 <= self.init_range < float("inf"):
-            raise ValueError(f"init_range is {self.init_range}: give a number from 0 on")
-        if self.init_std is not None and not 0 <= self.init_std < float("inf"):
-            raise ValueError(f"init_std is {self.init_std}: give a number from 0 on")
-        if self.init_value is not None and not np.isfinite(self.init_value):
-            raise ValueError(f"init_value is {self.init_value}: give a finite number")
+        object.__setattr__(self, "init_range", self._initial("init_range", 0.0))
+        object.__setattr__(self, "init_std", self._initial("init_std", 0.0))
+        object.__setattr__(self, "init_value", self._initial("init_value", -WEIGHT_MAX))
         if self.init_std is not None and self.init_value is not None:
             raise ValueError("give init_std or init_value, not both")
+
+    def _initial(self, name: str, least: float) -> float | None:
+        """A setting of initial weights, which every storage can hold."""
+        value = getattr(self, name)
+        if value is None:
+            return None
+        if isinstance(value, (str, bytes, bool)):
+            raise TypeError(f"{name} is {value!r}: give a number")
+        number = float(value)
+        if not least <= number <= WEIGHT_MAX:
+            raise ValueError(f"{name} is {value}: give a number from {least:g} to {WEIGHT_MAX:g}")
+        return number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +104,8 @@ class Rows:
 
     def __repr__(self) -> str:
         rows, dim = self.rows.shape
-        return f"Rows(rows: ({rows}, {dim}), ids: {len(self.index)}, examples: {len(self.offsets) - 1})"
+        ids, examples = len(self.index), len(self.offsets) - 1
+        return f"Rows(rows: ({rows}, {dim}), ids: {ids}, examples: {examples})"
 
 
 @dataclasses.dataclass

@@ -12,8 +12,7 @@ from typing import Any, Callable, Iterator, cast
 import numpy as np
 
 from . import _pooling
-from ._ids import Ids, to_numpy
-from ._specs import Rows
+from ._ids import Bags, to_numpy
 from ._torch import torch
 
 
@@ -21,8 +20,8 @@ from ._torch import torch
 class Fed:
     """A mini-batch as it was fed."""
 
-    ids: dict[str, Ids]
-    """Ids of each feature whose table's rows come back."""
+    bags: dict[str, Bags]
+    """Bags of each feature whose table's rows come back."""
     examples: int
     train: bool
 
@@ -64,7 +63,7 @@ class Ahead:
             self._begun.close()
 
 
-_numbers = itertools.count(1)
+_count = itertools.count(1)
 
 
 class Turn:
@@ -77,7 +76,7 @@ class Turn:
         self.leaves: dict[str, Any] = {}
         """The distinct rows of each table with an unpooled feature."""
         self.thread = threading.get_ident()
-        self.number = next(_numbers)
+        self.number = next(_count)
 
     def embeddings(self) -> Any:
         """The embeddings, as users get them."""
@@ -102,14 +101,10 @@ class Turn:
             if not emb._joined:
                 self._split(found)
         for table in emb._row_tables:
-            for name, places in self._places(table).items():
-                ids, leaf = self.fed.ids[name], self.leaves[table]
-                if emb.features[name].pooling is not None:
-                    continue
-                if emb._torch is not None:
-                    found[name] = _pooling.of_feature(ids, places, leaf, None)
-                else:
-                    found[name] = Rows(leaf, places, np.append(0, ids.counts().cumsum()))
+            for name, index in self._index(table).items():
+                if emb.features[name].pooling is None:
+                    bags, rows = self.fed.bags[name], self.leaves[table]
+                    found[name] = _pooling.unpooled(bags, index, rows)
 
     def _params(self) -> list[Any]:
         """The tensors whose gradients count."""
@@ -135,7 +130,7 @@ class Turn:
         rest = self.emb._engine.width - sum(widths)
         found.update(zip(columns, self.leaf.split([*widths, rest], 1)))
 
-    def _places(self, table: str) -> dict[str, np.ndarray]:
+    def _index(self, table: str) -> dict[str, np.ndarray]:
         """Loads the distinct rows of a table; returns the row of each id, by feature."""
         emb, number = self.emb, self.emb._numbers[table]
         count, ids = emb._engine.counts(number)
@@ -147,7 +142,7 @@ class Turn:
         if len(names) == 1:
             return {names[0]: places}
         # Ids are in the order of examples, and of features within each.
-        counts = np.stack([self.fed.ids[name].counts() for name in names], 1)
+        counts = np.stack([self.fed.bags[name].counts for name in names], 1)
         of_each = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
         return {name: places[of_each == at] for at, name in enumerate(names)}
 
@@ -196,6 +191,7 @@ class Turn:
         return None if self.leaf is None else taken(self.leaf), self._recorded_rows()
 
     def _recorded_rows(self) -> list[tuple[int, Any]]:
+        """Takes the gradients of distinct rows, by the number of the table."""
         leaves = [(table, leaf) for table, leaf in self.leaves.items() if leaf.grad is not None]
         return [(self.emb._numbers[table], taken(leaf)) for table, leaf in leaves]
 
@@ -205,18 +201,19 @@ class RowsTurn(Turn):
 
     def _load(self) -> dict[str, np.ndarray]:
         """Loads the rows of all tables; returns the row of each id, by feature."""
-        places: dict[str, np.ndarray] = {}
+        index: dict[str, np.ndarray] = {}
         for table in self.emb.tables:
-            places.update(self._places(table))
-        return places
+            index.update(self._index(table))
+        return index
 
     def _fill(self, found: dict[str, Any]) -> None:
-        emb, places = self.emb, self._load()
+        emb, index = self.emb, self._load()
         for name, feature in emb.features.items():
-            rows = self.leaves[feature.table]
-            found[name] = _pooling.of_feature(
-                self.fed.ids[name], places[name], rows, feature.pooling
-            )
+            bags, rows = self.fed.bags[name], self.leaves[feature.table]
+            if feature.pooling is None:
+                found[name] = _pooling.unpooled(bags, index[name], rows)
+            else:
+                found[name] = _pooling.pooled(bags, index[name], rows, feature.pooling)
         if emb._joined:
             self.leaf = torch.cat([found[name] for name in emb.features], 1)
 

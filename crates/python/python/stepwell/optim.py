@@ -22,6 +22,13 @@ class RowOptimizer(_Base):  # type: ignore[misc]
             raise TypeError(f"give the Embeddings, not {type(emb).__name__}")
         if not 0 < lr < float("inf"):
             raise ValueError(f"lr is {lr}: give a number above 0")
+        for setting, value in settings.items():
+            if not 0 <= value < float("inf"):
+                called = "weight_decay" if setting == "l2" else setting
+                raise ValueError(f"{called} is {value}: give a number from 0 on")
+        # A decay of 0 is none, as in checkpoints of earlier versions.
+        decays = ("l2", "weight_decay")
+        given = {name: float(of) for name, of in settings.items() if of or name not in decays}
         # The embeddings have the optimizer, so that neither keeps the other alive in a circle.
         self._emb = weakref.ref(emb)
         if torch is not None:
@@ -29,7 +36,7 @@ class RowOptimizer(_Base):  # type: ignore[misc]
             super().__init__([{"params": [torch.nn.Parameter(torch.empty(0))], "lr": lr}], {})
         else:
             self.param_groups = [{"params": [], "lr": lr}]
-        emb._set_optimizer(self, self.name, {"lr": lr, **settings})
+        emb._set_optimizer(self, self.name, {"lr": float(lr), **given})
 
     @property
     def lr(self) -> float:
@@ -75,8 +82,8 @@ class RowOptimizer(_Base):  # type: ignore[misc]
 
 
 class SGD(RowOptimizer):
-    """Gradient descent. Here and below, `weight_decay` times the weights is added to the gradient,
-    for the rows of the current mini-batch."""
+    """Gradient descent. `weight_decay` times the weights is added to the gradient of a mini-batch's
+    rows."""
 
     name = "sgd"
 
@@ -85,7 +92,7 @@ class SGD(RowOptimizer):
 
 
 class Adagrad(RowOptimizer):
-    """Adagrad; each row has its own sums of squares."""
+    """Adagrad; each row has its own sums of squares. `weight_decay` is as in `SGD`."""
 
     name = "adagrad"
 
@@ -102,7 +109,7 @@ class Adagrad(RowOptimizer):
 
 class RowWiseAdagrad(RowOptimizer):
     """Adagrad with one sum for each row, of the mean of its squared gradients, as in TorchRec: 4
-    bytes of state per row."""
+    bytes of state per row. `weight_decay` is as in `SGD`."""
 
     name = "row_wise_adagrad"
 
@@ -118,7 +125,7 @@ class RowWiseAdagrad(RowOptimizer):
 
 
 class Adam(RowOptimizer):
-    """Adam; each row has its own moments and counts its own steps."""
+    """Adam; each row has its own moments and counts its own steps. `weight_decay` is as in `SGD`."""
 
     name = "adam"
 

@@ -6,6 +6,7 @@ mod device;
 mod layout;
 mod model;
 mod names;
+mod optimizers;
 mod presets;
 mod ranks;
 mod sync;
@@ -26,6 +27,9 @@ pub use self::device::DensePlace;
 pub use self::model::{ModelConfig, ModelKind};
 pub use self::names::expanded;
 pub(crate) use self::names::ranges;
+pub use self::optimizers::{
+    OptimConfig, OptimizerConfig, OptimizerKind, RowOptimizerConfig, RowOptimizerKind,
+};
 pub use self::presets::PresetKind;
 pub use self::ranks::{ExchangeKind, RanksConfig};
 pub use self::sync::{DenseKind, RowsKind, SyncConfig};
@@ -179,64 +183,6 @@ pub struct TrainConfig {
     pub blocks: usize,
     /// Where the dense part is computed.
     pub dense: DensePlace,
-}
-
-/// Optimizers of a model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OptimConfig {
-    /// Optimizer of rows.
-    pub rows: OptimizerConfig,
-    /// Optimizer of dense parameters.
-    pub dense: OptimizerConfig,
-}
-
-/// Kind of an optimizer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptimizerKind {
-    /// Gradient descent.
-    Sgd,
-    /// Adagrad.
-    Adagrad,
-    /// Adam.
-    Adam,
-}
-
-impl OptimizerKind {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Sgd, Self::Adagrad, Self::Adam];
-
-    /// Name in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sgd => "sgd",
-            Self::Adagrad => "adagrad",
-            Self::Adam => "adam",
-        }
-    }
-}
-
-/// An optimizer; unset values have their usual defaults.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OptimizerConfig {
-    /// Kind of the optimizer.
-    pub kind: OptimizerKind,
-    /// Learning rate.
-    pub lr: f64,
-    /// For Adagrad and Adam: term added to the root that divides a step.
-    pub eps: Option<f64>,
-    /// For Adagrad: initial value of the sum of squares.
-    pub initial: Option<f64>,
-    /// For Adam: decay of the mean of gradients.
-    pub beta1: Option<f64>,
-    /// For Adam: decay of the mean of their squares.
-    pub beta2: Option<f64>,
-}
-
-impl OptimizerConfig {
-    /// An optimizer of this kind and rate, with the usual values otherwise.
-    pub const fn new(kind: OptimizerKind, lr: f64) -> Self {
-        Self { kind, lr, eps: None, initial: None, beta1: None, beta2: None }
-    }
 }
 
 impl Config {

@@ -4,7 +4,7 @@ use stepwell_base::ByteCount;
 use stepwell_engine::Pooling;
 use stepwell_optim::Storage;
 
-use super::{Config, OptimizerConfig, OptimizerKind, RowsConfig};
+use super::{Config, RowOptimizerConfig, RowOptimizerKind, RowsConfig};
 
 /// The table that exists without being named; without features, it has all id columns.
 pub const EMBEDDING: &str = "embedding";
@@ -19,7 +19,7 @@ pub struct TableConfig {
     /// Lanes of an embedding; 0 for only first-order weights.
     pub dim: Option<usize>,
     /// Optimizer of its rows.
-    pub optimizer: Option<OptimizerKind>,
+    pub optimizer: Option<RowOptimizerKind>,
     /// Learning rate of its rows.
     pub lr: Option<f64>,
     /// Format of weights in its rows.
@@ -48,7 +48,7 @@ pub struct TableRules {
     /// Lanes of an embedding.
     pub dim: usize,
     /// Optimizer of its rows.
-    pub optimizer: OptimizerConfig,
+    pub optimizer: RowOptimizerConfig,
     /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
     /// Its rows.
@@ -84,13 +84,16 @@ impl TableConfig {
         }
     }
 
-    /// Optimizer of the table. Other values of `rows`, such as `eps`, apply only if the kind is the
-    /// same.
-    fn optimizer(&self, rows: &OptimizerConfig) -> OptimizerConfig {
+    /// Optimizer of the table. Values of `rows` that not all kinds have, such as `eps`, apply only
+    /// if the kind is the same.
+    fn optimizer(&self, rows: &RowOptimizerConfig) -> RowOptimizerConfig {
         let (kind, lr) = (self.optimizer.unwrap_or(rows.kind), self.lr.unwrap_or(rows.lr));
         match kind == rows.kind {
-            true => OptimizerConfig { lr, ..rows.clone() },
-            false => OptimizerConfig::new(kind, lr),
+            true => RowOptimizerConfig { lr, ..rows.clone() },
+            false => {
+                let RowOptimizerConfig { l2, weight_decay, .. } = *rows;
+                RowOptimizerConfig { l2, weight_decay, ..RowOptimizerConfig::new(kind, lr) }
+            }
         }
     }
 

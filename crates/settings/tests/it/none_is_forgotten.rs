@@ -246,5 +246,5 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
             count += 1;
         }
     }
-    assert_eq!(count, 3 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2);
+    assert_eq!(count, 4 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2);
 }

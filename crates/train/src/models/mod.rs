@@ -24,9 +24,12 @@ use stepwell_base::initial::Initial;
 use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{Graph, Precision, bf16_kernel};
-use stepwell_optim::{Adagrad, Adam, RowOptimizer, Rule};
+use stepwell_optim::{
+    Adagrad, Adam, Decay, OptimError, RowOptimizer, RowRule, RowWiseAdagrad, Rule,
+};
 use stepwell_settings::{
-    Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, TableConfig,
+    Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, RowOptimizerConfig,
+    TableConfig,
 };
 
 use self::graph::graph;
@@ -228,7 +231,7 @@ fn table_of(
             "tables.{name}.dim is 0, and {kind} has no first-order weights: give at least 1"
         )));
     }
-    let optimizer = RowOptimizer::new(rule(&rules.optimizer));
+    let optimizer = row_optimizer(&rules.optimizer);
     Ok(TableSpec {
         id: TableId(0),
         name: name.clone(),
@@ -241,6 +244,20 @@ fn table_of(
         life: rules.rows.life(),
         shared: false,
     })
+}
+
+fn row_optimizer(config: &RowOptimizerConfig) -> std::result::Result<RowOptimizer, OptimError> {
+    let RowOptimizerConfig { lr, eps, initial, l2, weight_decay, .. } = *config;
+    let rule = match config.as_dense() {
+        Some(config) => RowRule::PerLane(rule(&config)),
+        None => {
+            let usual = RowWiseAdagrad::new(lr);
+            let (eps, initial) = (eps.unwrap_or(usual.eps), initial.unwrap_or(usual.initial));
+            RowRule::RowWiseAdagrad(RowWiseAdagrad { lr, eps, initial })
+        }
+    };
+    let [l2, weight_decay] = [l2, weight_decay].map(Option::unwrap_or_default);
+    RowOptimizer::new(rule)?.with_decay(Decay { l2, weight_decay })
 }
 
 /// Returns the optimizer's rule.

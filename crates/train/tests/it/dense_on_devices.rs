@@ -35,7 +35,7 @@ fn every_model_and_optimizer_is_exact() {
     for kind in ModelKind::ALL {
         for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
             let with = |mut config: Config| {
-                (config.optim.rows.kind, config.optim.dense.kind) = (optimizer, optimizer);
+                (config.optim.rows.kind, config.optim.dense.kind) = (optimizer.into(), optimizer);
                 config
             };
             let oracle = run(&with(in_memory(kind)));

@@ -76,7 +76,7 @@ fn every_optimizer_and_model_is_exact() {
     for kind in ModelKind::ALL {
         for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
             let with = |mut config: Config| {
-                (config.optim.rows.kind, config.optim.dense.kind) = (optimizer, optimizer);
+                (config.optim.rows.kind, config.optim.dense.kind) = (optimizer.into(), optimizer);
                 config.data.epochs = 2;
                 config
             };
@@ -95,7 +95,7 @@ fn weights_of_16_bits_are_exact() {
         for (dim, optimizer) in [(4, OptimizerKind::Adagrad), (3, OptimizerKind::Adam)] {
             let with = |mut config: Config| {
                 (config.rows.storage, config.model.dim) = (storage, dim);
-                config.optim.rows.kind = optimizer;
+                config.optim.rows.kind = optimizer.into();
                 config
             };
             let oracle = run(&with(in_memory(ModelKind::DeepFm)));
@@ -113,7 +113,7 @@ fn weights_of_16_bits_are_exact() {
 fn a_mini_batch_may_have_more_rows_than_devices() {
     for (number, optimizer) in [OptimizerKind::Sgd, OptimizerKind::Adam].into_iter().enumerate() {
         let with = |mut config: Config| {
-            config.optim.rows.kind = optimizer;
+            config.optim.rows.kind = optimizer.into();
             config.data.epochs = 2;
             (config.rows.storage, config.pipeline.staleness) =
                 ([Storage::F32, Storage::Bf16][number], number);
@@ -198,7 +198,8 @@ fn groups_share_devices() {
         let table = |name: &str, dim| TableConfig { dim: Some(dim), ..TableConfig::named(name) };
         let dram = (place == PlaceKind::Memory).then_some(ByteCount(200 << 10));
         let kept = TableConfig { place, dram, ..table("kept", 6) };
-        let other = TableConfig { optimizer: Some(OptimizerKind::Adam), ..table("other", 3) };
+        let other =
+            TableConfig { optimizer: Some(OptimizerKind::Adam.into()), ..table("other", 3) };
         config.tables = vec![table("wide", 0), other, kept, table("broad", 0)];
         config.features = vec![
             feature("wide", "C15-C20"),

@@ -52,7 +52,7 @@ fn a_warm_up_does_not_show() {
         (ModelKind::Lr, OptimizerKind::Sgd),
     ] {
         let with = |mut config: Config| {
-            config.optim.rows.kind = optimizer;
+            config.optim.rows.kind = optimizer.into();
             config
         };
         let oracle = run(&with(in_memory(kind)));

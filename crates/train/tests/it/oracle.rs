@@ -11,7 +11,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::stage::{FullSpeed, Pace};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_optim::Storage;
-use stepwell_settings::{ModelKind, OptimizerKind};
+use stepwell_settings::{ModelKind, OptimizerKind, RowOptimizerKind};
 use stepwell_train::{Config, train};
 
 /// Pauses that differ from poll to poll and from stage to stage.
@@ -78,10 +78,12 @@ fn delays_in_every_stage_change_nothing() {
 #[test]
 fn every_optimizer_and_model_is_exact() {
     for kind in ModelKind::ALL {
-        for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
+        for optimizer in RowOptimizerKind::ALL {
             let with = |mut config: Config| {
                 config.optim.rows.kind = optimizer;
-                config.optim.dense.kind = optimizer;
+                config.optim.rows.l2 = (optimizer == RowOptimizerKind::Sgd).then_some(0.01);
+                let dense = config.optim.rows.as_dense();
+                config.optim.dense.kind = dense.map_or(OptimizerKind::Adagrad, |of| of.kind);
                 config.data.epochs = 2;
                 config.tiers.dram = config.tiers.dram.max(Some(ByteCount(200 << 10)));
                 run(&config)
@@ -115,11 +117,13 @@ fn bf16_is_exact_too() {
 #[test]
 fn weights_of_16_bits_are_exact() {
     for storage in [Storage::F16, Storage::Bf16] {
-        for (dim, optimizer) in [(4, OptimizerKind::Adagrad), (3, OptimizerKind::Adam)] {
+        for (dim, optimizer) in [(4, RowOptimizerKind::RowWiseAdagrad), (3, RowOptimizerKind::Adam)]
+        {
             let with = |mut config: Config| {
                 config.rows.storage = storage;
                 config.model.dim = dim;
                 config.optim.rows.kind = optimizer;
+                config.optim.rows.weight_decay = Some(0.1);
                 config.data.epochs = 2;
                 run(&config)
             };

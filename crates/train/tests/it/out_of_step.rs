@@ -45,7 +45,7 @@ fn bounded_rows_that_lack_nothing_give_the_model_of_one_rank() {
     ] {
         for rule in rules.iter().copied() {
             let mut config = in_memory(kind);
-            (config.optim.rows.kind, config.optim.dense.kind) = (rule, rule);
+            (config.optim.rows.kind, config.optim.dense.kind) = (rule.into(), rule);
             config.data.epochs = 2;
             let oracle = run(&config);
             for ranks in [2, 4, 8] {

@@ -42,7 +42,7 @@ fn every_storage_and_way_to_look_up_is_exact() {
             (ModelKind::Lr, OptimizerKind::Sgd),
         ] {
             let mut config = in_memory(kind);
-            (config.rows.storage, config.optim.rows.kind) = (storage, optimizer);
+            (config.rows.storage, config.optim.rows.kind) = (storage, optimizer.into());
             let oracle = run(&config);
             for (devices, lookup, lookahead) in [
                 (1, Lookup::Slots, 0),
@@ -70,7 +70,7 @@ fn mini_batches_may_go_either_way() {
         [(ModelKind::DeepFm, OptimizerKind::Adam), (ModelKind::Dcn, OptimizerKind::Adagrad)]
     {
         let with = |mut config: Config| {
-            config.optim.rows.kind = optimizer;
+            config.optim.rows.kind = optimizer.into();
             config
         };
         let oracle = run(&with(in_memory(kind)));

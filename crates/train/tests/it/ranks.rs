@@ -73,7 +73,7 @@ fn rows_that_are_lent_are_what_they_would_be() {
         (Storage::Bf16, OptimizerKind::Adam),
     ] {
         let mut config = in_memory(ModelKind::DeepFm);
-        (config.rows.storage, config.optim.rows.kind) = (storage, kind);
+        (config.rows.storage, config.optim.rows.kind) = (storage, kind.into());
         config.data.epochs = 2;
         let oracle = run(&config);
         for (ranks, mini_batches) in [(2, 2), (3, 5), (2, 100), (4, 1)] {

@@ -14,7 +14,8 @@ use stepwell_data::{
 };
 use stepwell_engine::{Placement, Pooling};
 use stepwell_settings::{
-    ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RanksConfig, TableConfig,
+    ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RanksConfig,
+    RowOptimizerKind, TableConfig,
 };
 use stepwell_train::{Config, Report, Surroundings, train};
 
@@ -73,11 +74,11 @@ fn feature(table: &str, columns: &[&str], change: impl Fn(&mut FeatureConfig)) -
     feature
 }
 
-fn table(name: &str, dim: usize, optimizer: OptimizerKind) -> TableConfig {
+fn table(name: &str, dim: usize, optimizer: impl Into<RowOptimizerKind>) -> TableConfig {
     TableConfig {
         name: name.to_owned(),
         dim: Some(dim),
-        optimizer: Some(optimizer),
+        optimizer: Some(optimizer.into()),
         lr: Some(0.05),
         ..TableConfig::default()
     }
@@ -91,7 +92,7 @@ fn tables(config: &mut Config) {
     let mut users = table("users", 8, OptimizerKind::Adagrad);
     users.admit_after = Some(2);
     users.sketch = Some(ByteCount(4096));
-    let mut words = table("words", 64, OptimizerKind::Adagrad);
+    let mut words = table("words", 64, RowOptimizerKind::RowWiseAdagrad);
     words.expire_after = Some(6);
     let mut places = table("places", 4, OptimizerKind::Sgd);
     (places.place, places.dram) = (PlaceKind::Memory, Some(ByteCount(256 << 10)));

@@ -106,7 +106,7 @@ fn rows_that_ranks_lend_each_other_are_what_they_would_be() {
         job.config.pipeline.staleness = 0;
         let storage = job.config.rows.storage;
         job.config.rows = RowsConfig { storage, ..Config::default().rows };
-        job.config.optim.rows.kind = OptimizerKind::Sgd;
+        job.config.optim.rows.kind = OptimizerKind::Sgd.into();
         for table in &mut job.config.tables {
             let of = TableConfig::named(&table.name);
             *table = TableConfig { dim: table.dim, place: table.place, dram: table.dram, ..of };

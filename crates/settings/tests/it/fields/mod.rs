@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use stepwell_settings::{
     CheckpointConfig, ColumnConfig, Config, DataConfig, FeatureConfig, ModelConfig, OptimConfig,
-    OptimizerConfig, PipelineConfig, RanksConfig, RowsConfig, SETTINGS, SyncConfig, SynthConfig,
-    TableConfig, TierConfig, TrainConfig,
+    OptimizerConfig, PipelineConfig, RanksConfig, RowOptimizerConfig, RowsConfig, SyncConfig,
+    SynthConfig, TableConfig, TierConfig, TrainConfig,
 };
 
 /// All fields of a configuration. A new field does not compile until it is added here, and then
@@ -53,20 +53,36 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("pipeline.staleness", json!(staleness)),
         ("train.blocks", json!(blocks)),
     ];
-    let of_rows = of_optimizer("optim.rows", of_rows);
-    let of_dense = of_optimizer("optim.dense", of_dense);
+    let of_rows = of_row_optimizer(of_rows);
+    let of_dense = of_optimizer(of_dense);
     let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(rows), of_rows, of_dense];
     own.into_iter().chain(parts.concat()).chain(of_checkpoint(checkpoint)).collect()
 }
 
-pub(crate) fn of_optimizer(part: &str, optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
+fn of_row_optimizer(optimizer: &RowOptimizerConfig) -> Vec<(&'static str, Value)> {
+    let RowOptimizerConfig { kind, lr, eps, initial, beta1, beta2, l2, weight_decay } = optimizer;
+    vec![
+        ("optim.rows.kind", json!(kind.name())),
+        ("optim.rows.lr", json!(lr)),
+        ("optim.rows.eps", json!(eps)),
+        ("optim.rows.initial", json!(initial)),
+        ("optim.rows.beta1", json!(beta1)),
+        ("optim.rows.beta2", json!(beta2)),
+        ("optim.rows.l2", json!(l2)),
+        ("optim.rows.weight_decay", json!(weight_decay)),
+    ]
+}
+
+fn of_optimizer(optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
     let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = optimizer;
-    let values = [json!(lr), json!(eps), json!(initial), json!(beta1), json!(beta2)];
-    let keys = SETTINGS.iter().map(|setting| setting.key);
-    let keys = keys.filter(|key| key.strip_prefix(part).is_some_and(|rest| rest.starts_with('.')));
-    let names = ["kind", "lr", "eps", "initial", "beta1", "beta2"];
-    assert!(keys.clone().eq(names.map(|name| format!("{part}.{name}"))));
-    keys.zip([json!(kind.name())].into_iter().chain(values)).collect()
+    vec![
+        ("optim.dense.kind", json!(kind.name())),
+        ("optim.dense.lr", json!(lr)),
+        ("optim.dense.eps", json!(eps)),
+        ("optim.dense.initial", json!(initial)),
+        ("optim.dense.beta1", json!(beta1)),
+        ("optim.dense.beta2", json!(beta2)),
+    ]
 }
 
 pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
