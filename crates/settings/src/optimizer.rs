@@ -65,7 +65,7 @@ pub(crate) mod tunings {
         others: "",
     };
     pub(crate) const weight_decay: Tuning = Tuning {
-        help: "a row's weights times this and the learning rate are subtracted before it is trained",
+        help: "a row's weights times this and the rate are subtracted before it is trained",
         ..l2
     };
 }
