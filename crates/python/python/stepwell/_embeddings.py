@@ -160,9 +160,9 @@ class Embeddings:
         is_same = {**settings, **fixed} == {**self._rule[1], **fixed}
         if self._engine is not None and not (name == self._rule[0] and is_same):
             raise RuntimeError(
-                f"rows have the state of {self._rule[0]}{_texts(self._rule[1])}: make an "
-                "optimizer of that kind, with the same settings; or make yours before the embeddings "
-                "are first used"
+                f"rows have the state of {self._rule[0]}{_texts(self._rule[1])}: make an optimizer "
+                "of that kind, with the same settings; or make yours before the embeddings are first "
+                "used"
             )
         self._optimizer, self._has_optimizer = optimizer, True
         if self._engine is None:

@@ -125,7 +125,8 @@ class RowWiseAdagrad(RowOptimizer):
 
 
 class Adam(RowOptimizer):
-    """Adam; each row has its own moments and counts its own steps. `weight_decay` is as in `SGD`."""
+    """Adam; each row has its own moments and counts its own steps. `weight_decay` is as in
+    `SGD`."""
 
     name = "adam"
 

@@ -61,3 +61,21 @@ impl File for Held {
         self.file.descriptor(access)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stepwell_disk::{Disk, FileDisk, MemDisk};
+
+    use super::*;
+
+    #[test]
+    fn a_held_file_has_the_descriptor_that_queues_of_reads_need() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = FileDisk::open(home.path()).unwrap();
+        let held = hold(disk.create("rows").unwrap()).unwrap().unwrap();
+        assert!(held.has_descriptor());
+        assert!(held.descriptor(Access::Read).unwrap().is_some());
+        let in_memory = MemDisk::new().create("rows").unwrap();
+        assert!(!hold(in_memory).unwrap().unwrap().has_descriptor());
+    }
+}

@@ -10,7 +10,7 @@ use stepwell_base::stage::FullSpeed;
 use stepwell_engine::Placement;
 use stepwell_fabric::Network;
 use stepwell_optim::Storage;
-use stepwell_settings::{ExchangeKind, ModelKind, OptimizerKind, RanksConfig};
+use stepwell_settings::{ExchangeKind, ModelKind, RanksConfig, RowOptimizerKind};
 use stepwell_train::{Config, Exchanged, Machine, Report, Surroundings, train};
 
 /// Compares the figures that do not depend on ranks.
@@ -68,12 +68,13 @@ fn any_number_of_ranks_trains_the_same_model() {
 #[test]
 fn rows_that_are_lent_are_what_they_would_be() {
     for (storage, kind) in [
-        (Storage::F32, OptimizerKind::Sgd),
-        (Storage::F16, OptimizerKind::Adagrad),
-        (Storage::Bf16, OptimizerKind::Adam),
+        (Storage::F32, RowOptimizerKind::RowWiseAdagrad),
+        (Storage::F16, RowOptimizerKind::Adagrad),
+        (Storage::Bf16, RowOptimizerKind::Adam),
     ] {
         let mut config = in_memory(ModelKind::DeepFm);
-        (config.rows.storage, config.optim.rows.kind) = (storage, kind.into());
+        (config.rows.storage, config.optim.rows.kind) = (storage, kind);
+        config.optim.rows.l2 = Some(0.01);
         config.data.epochs = 2;
         let oracle = run(&config);
         for (ranks, mini_batches) in [(2, 2), (3, 5), (2, 100), (4, 1)] {

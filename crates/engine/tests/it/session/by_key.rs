@@ -29,6 +29,7 @@ fn train_and_write(tiers: &Tiers, lives: [Option<Life>; 3]) -> String {
             fed += 1;
         }
         let turn = session.ready().unwrap().unwrap();
+        assert_eq!(turn.labels(), [1.0; EXAMPLES]);
         let mut x = turn.embeddings();
         x.iter_mut().for_each(|x| *x -= 0.25);
         turn.push(&x, &[]).unwrap();
