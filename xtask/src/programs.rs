@@ -213,11 +213,11 @@ pub(crate) fn units(root: &Path) -> Outcome {
     run_all(root, &programs, at_once(), Length::Short)
 }
 
-/// Number of programs that run at a time: twice as many as there are cores, because many wait
+/// Number of programs that run at a time: half as many again as there are cores, because many wait
 /// for disks, timers or other processes.
 fn at_once() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    2 * cores
+    cores + cores / 2
 }
 
 /// Builds the tests of the workspace that these `options` of cargo choose, with additional
