@@ -39,7 +39,7 @@ pub(crate) mod tunings {
         others: "sgd divides by no root",
     };
     pub(crate) const initial: Tuning = Tuning {
-        help: "initial value of adagrad's sums of squares, also the row-wise ones",
+        help: "initial value of adagrad's sums of squares",
         usual: "0",
         check: initial_of,
         kinds: &[Adagrad, RowWiseAdagrad],

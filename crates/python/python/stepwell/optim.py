@@ -107,21 +107,11 @@ class Adagrad(RowOptimizer):
         super().__init__(emb, lr, eps=eps, initial=initial_accumulator_value, l2=weight_decay)
 
 
-class RowWiseAdagrad(RowOptimizer):
+class RowWiseAdagrad(Adagrad):
     """Adagrad with one sum for each row, of the mean of its squared gradients, as in TorchRec: 4
-    bytes of state per row. `weight_decay` is as in `SGD`."""
+    bytes of state per row."""
 
     name = "row_wise_adagrad"
-
-    def __init__(
-        self,
-        emb: Any,
-        lr: float,
-        eps: float = 1e-10,
-        initial_accumulator_value: float = 0.0,
-        weight_decay: float = 0.0,
-    ) -> None:
-        super().__init__(emb, lr, eps=eps, initial=initial_accumulator_value, l2=weight_decay)
 
 
 class Adam(RowOptimizer):
