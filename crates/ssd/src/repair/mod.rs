@@ -232,13 +232,7 @@ impl Repair<'_> {
     /// Whether `one` is newer than `other`, a version of the same key.
     fn is_newer(&self, one: &Version, other: &Version) -> bool {
         let provenance = |version: &Version| &self.segments[version.at.segment as usize].provenance;
-        match (one.birth, other.birth) {
-            _ if one.at.segment == other.at.segment => one.row > other.row,
-            (Some(one_birth), Some(other_birth)) if one_birth != other_birth => {
-                one_birth > other_birth
-            }
-            _ => provenance(one).is_newer(provenance(other)),
-        }
+        is_newer((one, provenance(one)), (other, provenance(other)))
     }
 
     fn delete(&mut self) {
@@ -327,4 +321,45 @@ fn nothing_tells(home: &dyn Disk) -> Error {
     let path = home.path().join(MANIFEST_NAME);
     let error = std::io::Error::other("neither the manifest nor any segment's header is intact");
     DiskError::io(Operation::Read, &path, error).into()
+}
+
+/// Whether `one` is newer than `other`, a version of the same key, by the provenances of their
+/// segments.
+fn is_newer(
+    (one, of_one): (&Version, &Provenance),
+    (other, of_other): (&Version, &Provenance),
+) -> bool {
+    match (one.birth, other.birth) {
+        _ if one.at.segment == other.at.segment => one.row > other.row,
+        (Some(one_birth), Some(other_birth)) if one_birth != other_birth => one_birth > other_birth,
+        _ => of_one.is_newer(of_other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numbers::SegmentNumber;
+
+    #[test]
+    fn births_decide_between_versions_of_two_merges() {
+        let merged = |number, least, greatest| Provenance {
+            number: SegmentNumber::new(number).unwrap(),
+            merged: true,
+            births: Births { least: Birth(least), greatest: Birth(greatest) },
+        };
+        let version = |segment, birth: Option<u32>| Version {
+            at: PageOf { segment, page: PageNumber::FIRST },
+            row: 0,
+            birth: birth.map(Birth),
+        };
+        // The later version was merged first.
+        let (first, second) = (merged(9, 1, 5), merged(10, 2, 3));
+        let (late, early) = (version(0, Some(5)), version(1, Some(3)));
+        assert!(is_newer((&late, &first), (&early, &second)));
+        assert!(!is_newer((&early, &second), (&late, &first)));
+        // On damaged pages, births are unknown.
+        let (late, early) = (version(0, None), version(1, Some(3)));
+        assert!(is_newer((&early, &second), (&late, &first)));
+    }
 }
