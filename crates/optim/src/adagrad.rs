@@ -24,10 +24,11 @@ impl Adagrad {
         Self { lr, eps: 1e-10, initial: 0.0 }
     }
 
-    pub(crate) fn check(&self) -> Result<(), OptimError> {
-        check_positive(Self::NAME, "lr", self.lr)?;
-        check_positive(Self::NAME, "eps", self.eps)?;
-        check(Self::NAME, "initial", self.initial, "of at least 0", self.initial >= 0.0)
+    /// Rejects settings outside their ranges, of the optimizer `name`.
+    pub(crate) fn check(&self, name: &'static str) -> Result<(), OptimError> {
+        check_positive(name, "lr", self.lr)?;
+        check_positive(name, "eps", self.eps)?;
+        check(name, "initial", self.initial, "of at least 0", self.initial >= 0.0)
     }
 
     /// `s += g²`, then `w -= lr g / (√s + eps)`.

@@ -32,7 +32,6 @@ pub use dense::{DenseOptimizer, DensePart, DenseState, DenseStep, StepNumbers};
 pub use error::OptimError;
 pub use row::{RowOptimizer, Stored};
 pub use row_rule::{Lanes, RowRule};
-pub use row_wise_adagrad::RowWiseAdagrad;
 pub use rule::Rule;
 pub use sgd::Sgd;
 pub use storage::{Storage, Weights};

@@ -14,11 +14,11 @@ use pulp::{Arch, Simd, WithSimd};
 
 use stepwell_base::random::Stream;
 
+use crate::adagrad::Adagrad;
 use crate::decay::Decay;
 use crate::error::OptimError;
 use crate::penalty::{NoPenalty, Penalty, Ridge};
 use crate::row_rule::{Lanes, RowRule};
-use crate::row_wise_adagrad::RowWiseAdagrad;
 use crate::rule::Rule;
 use crate::storage::Storage;
 
@@ -198,7 +198,7 @@ fn update(
 /// Row-wise Adagrad of the embedding and of the wide weight, which have a sum each.
 #[inline(always)]
 fn row_wise(
-    adagrad: &RowWiseAdagrad,
+    adagrad: &Adagrad,
     weights: &mut [f32],
     sums: &mut [f32],
     gradient: &[f32],
@@ -206,12 +206,12 @@ fn row_wise(
 ) {
     match sums {
         [] => assert!(weights.is_empty(), "a sum for the weights"),
-        [all] => adagrad.apply(weights, all, gradient, penalty),
+        [all] => adagrad.apply_row_wise(weights, all, gradient, penalty),
         [of_embedding, of_wide] => {
             let dim = weights.len() - 1;
             let (embedding, wide) = weights.split_at_mut(dim);
-            adagrad.apply(embedding, of_embedding, &gradient[..dim], penalty);
-            adagrad.apply(wide, of_wide, &gradient[dim..], penalty);
+            adagrad.apply_row_wise(embedding, of_embedding, &gradient[..dim], penalty);
+            adagrad.apply_row_wise(wide, of_wide, &gradient[dim..], penalty);
         }
         _ => panic!("at most a sum for the embedding and one for the wide weight"),
     }

@@ -1,7 +1,8 @@
 //! The choice of a row optimizer.
 
+use crate::adagrad::Adagrad;
 use crate::error::OptimError;
-use crate::row_wise_adagrad::RowWiseAdagrad;
+use crate::row_wise_adagrad;
 use crate::rule::Rule;
 
 /// A row optimizer with its settings.
@@ -9,19 +10,13 @@ use crate::rule::Rule;
 pub enum RowRule {
     /// Each weight has its own state.
     PerLane(Rule),
-    /// Row-wise Adagrad.
-    RowWiseAdagrad(RowWiseAdagrad),
+    /// Row-wise Adagrad, with the settings of Adagrad.
+    RowWiseAdagrad(Adagrad),
 }
 
 impl From<Rule> for RowRule {
     fn from(rule: Rule) -> Self {
         Self::PerLane(rule)
-    }
-}
-
-impl From<RowWiseAdagrad> for RowRule {
-    fn from(rule: RowWiseAdagrad) -> Self {
-        Self::RowWiseAdagrad(rule)
     }
 }
 
@@ -54,7 +49,7 @@ impl RowRule {
     pub(crate) fn with_lr(self, lr: f64) -> Self {
         match self {
             Self::PerLane(rule) => Self::PerLane(rule.with_lr(lr)),
-            Self::RowWiseAdagrad(rule) => Self::RowWiseAdagrad(RowWiseAdagrad { lr, ..rule }),
+            Self::RowWiseAdagrad(rule) => Self::RowWiseAdagrad(Adagrad { lr, ..rule }),
         }
     }
 
@@ -62,7 +57,7 @@ impl RowRule {
     pub fn name(&self) -> &'static str {
         match self {
             Self::PerLane(rule) => rule.name(),
-            Self::RowWiseAdagrad(_) => RowWiseAdagrad::NAME,
+            Self::RowWiseAdagrad(_) => row_wise_adagrad::NAME,
         }
     }
 
@@ -70,7 +65,7 @@ impl RowRule {
     pub fn settings(&self) -> Vec<(&'static str, f64)> {
         match *self {
             Self::PerLane(rule) => rule.settings(),
-            Self::RowWiseAdagrad(RowWiseAdagrad { lr, eps, initial }) => {
+            Self::RowWiseAdagrad(Adagrad { lr, eps, initial }) => {
                 vec![("lr", lr), ("eps", eps), ("initial", initial)]
             }
         }
@@ -84,10 +79,10 @@ impl RowRule {
     ) -> Option<Result<Self, E>> {
         let row_wise = || {
             let (lr, eps, initial) = (of("lr")?, of("eps")?, of("initial")?);
-            Ok(Self::RowWiseAdagrad(RowWiseAdagrad { lr, eps, initial }))
+            Ok(Self::RowWiseAdagrad(Adagrad { lr, eps, initial }))
         };
         match name {
-            RowWiseAdagrad::NAME => Some(row_wise()),
+            row_wise_adagrad::NAME => Some(row_wise()),
             _ => Rule::of_settings(name, of).map(|rule| rule.map(Self::PerLane)),
         }
     }
@@ -99,7 +94,7 @@ impl RowRule {
     pub fn check(&self) -> Result<(), OptimError> {
         match self {
             Self::PerLane(rule) => rule.check(),
-            Self::RowWiseAdagrad(rule) => rule.check(),
+            Self::RowWiseAdagrad(rule) => rule.check(row_wise_adagrad::NAME),
         }
     }
 

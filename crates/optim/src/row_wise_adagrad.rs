@@ -3,37 +3,15 @@
 
 use stepwell_base::tiles::{TILE, by_tiles};
 
-use crate::error::{OptimError, check, check_positive};
+use crate::adagrad::Adagrad;
 use crate::penalty::Penalty;
 
-/// Settings of row-wise Adagrad.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RowWiseAdagrad {
-    /// Learning rate.
-    pub lr: f64,
-    /// Added to the root of the sum, to avoid division by zero.
-    pub eps: f64,
-    /// Initial value of every sum.
-    pub initial: f64,
-}
+pub(crate) const NAME: &str = "row_wise_adagrad";
 
-impl RowWiseAdagrad {
-    pub(crate) const NAME: &'static str = "row_wise_adagrad";
-
-    /// Row-wise Adagrad with learning rate `lr` and the usual other settings.
-    pub fn new(lr: f64) -> Self {
-        Self { lr, eps: 1e-10, initial: 0.0 }
-    }
-
-    pub(crate) fn check(&self) -> Result<(), OptimError> {
-        check_positive(Self::NAME, "lr", self.lr)?;
-        check_positive(Self::NAME, "eps", self.eps)?;
-        check(Self::NAME, "initial", self.initial, "of at least 0", self.initial >= 0.0)
-    }
-
+impl Adagrad {
     /// `s += mean of g²`, then `w -= lr g / (√s + eps)`.
     #[inline(always)]
-    pub(crate) fn apply(
+    pub(crate) fn apply_row_wise(
         &self,
         weights: &mut [f32],
         sum: &mut f32,

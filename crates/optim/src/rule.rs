@@ -102,7 +102,7 @@ impl Rule {
     pub fn check(&self) -> Result<(), OptimError> {
         match self {
             Self::Sgd(sgd) => sgd.check(),
-            Self::Adagrad(adagrad) => adagrad.check(),
+            Self::Adagrad(adagrad) => adagrad.check(Adagrad::NAME),
             Self::Adam(adam) => adam.check(),
         }
     }

@@ -4,7 +4,7 @@ use stepwell_base::random::Stream;
 
 use crate::{
     Adagrad, Adam, Decay, DenseOptimizer, DenseState, Lanes, OptimError, RowOptimizer, RowRule,
-    RowWiseAdagrad, Rule, Sgd, Storage, Stored,
+    Rule, Sgd, Storage, Stored,
 };
 
 const RULES: [Rule; 3] = [
@@ -96,13 +96,13 @@ fn rows_follow_the_textbook() {
 /// Row-wise Adagrad with f64 sums, in which the wide weight has its own.
 #[test]
 fn row_wise_rows_follow_the_textbook() {
-    let rule = RowWiseAdagrad { lr: 0.1, eps: 0.01, initial: 0.2 };
+    let rule = Adagrad { lr: 0.1, eps: 0.01, initial: 0.2 };
     for (l2, (dim, wide)) in [0.0, 0.3]
         .into_iter()
         .flat_map(|l2| [(1, 0), (0, 1), (3, 1), (16, 0), (16, 1), (37, 1)].map(|lanes| (l2, lanes)))
     {
         let lanes = Lanes { dim, wide };
-        let optimizer = RowOptimizer::new(rule).unwrap();
+        let optimizer = RowOptimizer::new(RowRule::RowWiseAdagrad(rule)).unwrap();
         let optimizer = optimizer.with_decay(Decay { l2, weight_decay: 0.0 }).unwrap();
         let mut weights = numbers(1, lanes.count());
         let mut state = vec![f32::NAN; optimizer.state_lanes(lanes)];
@@ -136,7 +136,7 @@ fn widened(lanes: &[f32]) -> Vec<f64> {
 /// Widths of vectors must not show: the sum of squares has the same order in code for any of them.
 #[test]
 fn row_wise_sums_have_a_fixed_order() {
-    let optimizer = RowOptimizer::new(RowWiseAdagrad::new(0.1)).unwrap();
+    let optimizer = RowOptimizer::new(RowRule::RowWiseAdagrad(Adagrad::new(0.1))).unwrap();
     for width in [1, 15, 16, 40] {
         let gradient = numbers(9, width);
         let (mut weights, mut sum) = (vec![0.0; width], [0.0f32]);
@@ -178,7 +178,8 @@ fn two_steps_by_hand() {
 
 #[test]
 fn optimizers_are_equal_where_their_settings_are() {
-    let rules = RULES.map(RowRule::from).into_iter().chain([RowWiseAdagrad::new(0.1).into()]);
+    let rules =
+        RULES.map(RowRule::from).into_iter().chain([RowRule::RowWiseAdagrad(Adagrad::new(0.1))]);
     let plain = rules.map(|rule| RowOptimizer::new(rule).unwrap());
     let decays = [[0.0, 0.0], [0.1, 0.0], [0.0, 0.1]];
     let all: Vec<_> = plain
@@ -210,7 +211,7 @@ fn adam_counts_each_row_by_itself() {
 
 #[test]
 fn inlined_rows_have_the_same_bits() {
-    let row_wise = RowWiseAdagrad::new(0.1).into();
+    let row_wise = RowRule::RowWiseAdagrad(Adagrad::new(0.1));
     let decays = [Decay::default(), Decay { l2: 0.1, weight_decay: 0.01 }];
     for (rule, decay) in (RULES.map(RowRule::from).into_iter().chain([row_wise]))
         .flat_map(|rule| decays.map(|decay| (rule, decay)))
@@ -378,10 +379,12 @@ fn senseless_settings_are_refused() {
         let optimizer = RowOptimizer::new(RULES[0]).unwrap();
         assert!(optimizer.with_decay(Decay { l2: bad, weight_decay: 0.0 }).is_err());
         assert!(optimizer.with_decay(Decay { l2: 0.0, weight_decay: bad }).is_err());
-        assert!(
-            RowOptimizer::new(RowWiseAdagrad { initial: bad, ..RowWiseAdagrad::new(0.1) }).is_err()
-        );
-        assert!(RowOptimizer::new(RowWiseAdagrad { lr: bad, ..RowWiseAdagrad::new(0.1) }).is_err());
+        for rule in [
+            Adagrad { initial: bad, ..Adagrad::new(0.1) },
+            Adagrad { lr: bad, ..Adagrad::new(0.1) },
+        ] {
+            assert!(RowOptimizer::new(RowRule::RowWiseAdagrad(rule)).is_err());
+        }
     }
     let message = RowOptimizer::new(Rule::sgd(-2.0)).unwrap_err().to_string();
     assert_eq!(message, "sgd: lr is -2: give a number above 0 (in f32, from 1e-45 on)");

@@ -216,7 +216,7 @@ fn life(value: &Value) -> Field<Option<Life>> {
 #[cfg(test)]
 mod tests {
     use stepwell_base::random::Stream;
-    use stepwell_optim::{RowWiseAdagrad, Rule};
+    use stepwell_optim::{Adagrad, Rule};
 
     use super::*;
 
@@ -258,9 +258,9 @@ mod tests {
         let (beta1, beta2) = (dice.next_f64(), dice.next_f64());
         let rule = match rule {
             0 => Rule::sgd(lr).into(),
-            1 => Rule::Adagrad(stepwell_optim::Adagrad { lr, eps, initial: initial_sum }).into(),
+            1 => Rule::Adagrad(Adagrad { lr, eps, initial: initial_sum }).into(),
             2 => Rule::Adam(stepwell_optim::Adam { lr, beta1, beta2, eps }).into(),
-            _ => RowRule::from(RowWiseAdagrad { lr, eps, initial: initial_sum }),
+            _ => RowRule::RowWiseAdagrad(Adagrad { lr, eps, initial: initial_sum }),
         };
         let [l2, weight_decay] = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.01]][round as usize % 3];
         let optimizer = RowOptimizer::new(rule).unwrap();

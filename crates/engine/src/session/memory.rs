@@ -244,7 +244,7 @@ impl Wanted<'_> {
     /// The most bytes that the session allocates at once.
     fn peak(&self, plan: &TierPlan, horizon: usize) -> u64 {
         let budget = self.budget(plan, horizon);
-        // That bound is a full store's, but a session opens one with the checkpoint's rows.
+        // The plan's bound assumes a full store; here, the store opens with the checkpoint's rows.
         let later = budget.bounds().iter().filter(|bound| bound.name != StoreOptions::OPENING);
         let later = later.map(|bound| bound.bytes).sum::<u64>();
         let mut opening = 0;

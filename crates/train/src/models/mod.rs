@@ -24,9 +24,7 @@ use stepwell_base::initial::Initial;
 use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{Graph, Precision, bf16_kernel};
-use stepwell_optim::{
-    Adagrad, Adam, Decay, OptimError, RowOptimizer, RowRule, RowWiseAdagrad, Rule,
-};
+use stepwell_optim::{Adagrad, Adam, Decay, OptimError, RowOptimizer, RowRule, Rule};
 use stepwell_settings::{
     Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, RowOptimizerConfig,
     TableConfig,
@@ -250,14 +248,17 @@ fn row_optimizer(config: &RowOptimizerConfig) -> std::result::Result<RowOptimize
     let RowOptimizerConfig { lr, eps, initial, l2, weight_decay, .. } = *config;
     let rule = match config.as_dense() {
         Some(config) => RowRule::PerLane(rule(&config)),
-        None => {
-            let usual = RowWiseAdagrad::new(lr);
-            let (eps, initial) = (eps.unwrap_or(usual.eps), initial.unwrap_or(usual.initial));
-            RowRule::RowWiseAdagrad(RowWiseAdagrad { lr, eps, initial })
-        }
+        None => RowRule::RowWiseAdagrad(adagrad(lr, eps, initial)),
     };
     let [l2, weight_decay] = [l2, weight_decay].map(Option::unwrap_or_default);
     RowOptimizer::new(rule)?.with_decay(Decay { l2, weight_decay })
+}
+
+/// Adagrad with these settings, or the usual ones.
+fn adagrad(lr: f64, eps: Option<f64>, initial: Option<f64>) -> Adagrad {
+    let usual = Adagrad::new(lr);
+    let (eps, initial) = (eps.unwrap_or(usual.eps), initial.unwrap_or(usual.initial));
+    Adagrad { lr, eps, initial }
 }
 
 /// Returns the optimizer's rule.
@@ -265,11 +266,7 @@ pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
     let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = *config;
     match kind {
         OptimizerKind::Sgd => Rule::sgd(lr),
-        OptimizerKind::Adagrad => {
-            let usual = Adagrad::new(lr);
-            let (eps, initial) = (eps.unwrap_or(usual.eps), initial.unwrap_or(usual.initial));
-            Rule::Adagrad(Adagrad { lr, eps, initial })
-        }
+        OptimizerKind::Adagrad => Rule::Adagrad(adagrad(lr, eps, initial)),
         OptimizerKind::Adam => {
             let usual = Adam::new(lr);
             let (beta1, beta2) = (beta1.unwrap_or(usual.beta1), beta2.unwrap_or(usual.beta2));
