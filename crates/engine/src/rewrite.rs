@@ -77,9 +77,9 @@ impl Rewrite<'_> {
         let rule = now.optimizer.rule();
         if rule.name() == before.optimizer.rule().name() {
             let (mut from, mut to) = (before.weight_lanes(), weight_lanes);
-            let (from_lanes, to_lanes) =
-                (rule.vector_lanes(before.lanes()), rule.vector_lanes(now.lanes()));
-            for _ in rule.state_names() {
+            for vector in rule.state() {
+                let (from_lanes, to_lanes) =
+                    (vector.lanes(before.lanes()), vector.lanes(now.lanes()));
                 let (from_end, to_end) = (from + from_lanes.count(), to + to_lanes.count());
                 copy_lanes((from_lanes, &was[from..from_end]), (to_lanes, &mut row[to..to_end]));
                 (from, to) = (from_end, to_end);

@@ -88,8 +88,8 @@ impl TableSpec {
         let part = |name, lanes, holds| RowPart { name, lanes, holds };
         let mut parts = vec![part("weights", self.weight_lanes(), self.storage.name())];
         let rule = self.optimizer.rule();
-        let lanes = rule.vector_lanes(self.lanes()).count();
-        parts.extend(rule.state_names().iter().map(|name| part(name, lanes, "f32")));
+        let state = rule.state();
+        parts.extend(state.map(|of| part(of.name, of.lanes(self.lanes()).count(), "f32")));
         if rule.counts_steps() {
             parts.push(part("step", 1, "u32"));
         }

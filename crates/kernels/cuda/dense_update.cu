@@ -34,13 +34,16 @@ KERNEL_LANES(dense_sum, IN(float) vectors, OUT(float) sum, u64 lanes, u64 apart,
 }
 
 // Updates each parameter by its gradient. The state is empty, one vector, or two consecutive ones;
-// the other arguments are those of `Step` in rules.h.
+// the other arguments are those of `Step` in rules.h and of `UpdateTable`.
 KERNEL_LANES(dense_update, INOUT(float) parameters, INOUT(float) state, IN(float) gradient,
              u32 count, u32 rule, float gain1, float beta2, float gain2, float rate,
-             float correction2_root, float eps) {
+             float correction2_root, float eps, u32 regularized, float l2, float keep) {
     UpdateTable table = {};
     table.rule = rule;
     table.dim = count;
+    table.regularized = regularized;
+    table.l2 = l2;
+    table.keep = keep;
     const Step step = {gain1, beta2, gain2, rate, correction2_root, eps};
     for (u64 item = first_item(); item < count; item += items_apart()) {
         const u32 index = static_cast<u32>(item);

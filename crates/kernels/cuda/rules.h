@@ -2,7 +2,9 @@
 //
 // ```text
 // sgd       [ weights ]
+// momentum  [ weights ][ velocity: width ]
 // adagrad   [ weights ][ sum: width ]
+// ftrl      [ weights ][ sum: width ][ linear: width ]
 // adam      [ weights ][ exp_avg: width ][ exp_avg_sq: width ][ step: u32 bits in one lane ]
 // ```
 #pragma once
@@ -39,7 +41,7 @@ DEVICE u32 counter_lane(const UpdateTable& table) {
     return lanes_of(table.storage, width) + 2 * width;
 }
 
-// Coefficients of one step, the same for all weights of a row.
+// Coefficients of one step, the same for all weights of a row; beta2 is also momentum's factor.
 struct Step {
     f32 gain1;
     f32 beta2;
@@ -53,12 +55,12 @@ DEVICE Step step_of(const UpdateTable& table, const f32* row) {
     Step step = {};
     step.rate = table.rate;
     step.eps = table.eps;
+    step.beta2 = static_cast<f32>(table.beta2);
     if (table.rule == RULE_ADAM) {
         const u32 number = next_step(__float_as_uint(row[counter_lane(table)]));
         const f64 correction1 = 1.0 - power(table.beta1, number);
         const f64 correction2 = 1.0 - power(table.beta2, number);
         step.gain1 = static_cast<f32>(1.0 - table.beta1);
-        step.beta2 = static_cast<f32>(table.beta2);
         step.gain2 = static_cast<f32>(1.0 - table.beta2);
         step.rate = static_cast<f32>(-table.lr / correction1);
         step.correction2_root = static_cast<f32>(sqrt(correction2));
@@ -66,13 +68,42 @@ DEVICE Step step_of(const UpdateTable& table, const f32* row) {
     return step;
 }
 
+// FTRL-Proximal; at a learning rate of 0, nothing changes.
+DEVICE f32 ftrl(const UpdateTable& table, f32* square, f32* linear, f32 weight, f32 gradient) {
+    if (table.lr == 0.0) {
+        return weight;
+    }
+    const f32 sum = *square + gradient * gradient;
+    const f32 root = sqrtf(sum);
+    const f32 z = *linear + gradient - (root - sqrtf(*square)) * table.rate * weight;
+    *square = sum;
+    *linear = z;
+    if (fabsf(z) <= table.l1) {
+        return 0.0f;
+    }
+    const f32 l1 = z < 0.0f ? -table.l1 : table.l1;
+    return (l1 - z) / ((table.eps + root) * table.rate + table.l2);
+}
+
 // Updates the state of weight `index`, of the row with state at `state`; returns the new weight.
 DEVICE f32 updated(const UpdateTable& table, const Step& step, f32* state, u32 index, f32 weight,
                    f32 gradient) {
+    f32* first = state + index;
+    if (table.rule == RULE_FTRL) {
+        return ftrl(table, first, first + table.dim + table.wide, weight, gradient);
+    }
+    if (table.regularized != 0) {
+        weight *= table.keep;
+        gradient = gradient + table.l2 * weight;
+    }
     if (table.rule == RULE_SGD) {
         return weight - step.rate * gradient;
     }
-    f32* first = state + index;
+    if (table.rule == RULE_MOMENTUM) {
+        const f32 velocity = flush(step.beta2 * *first + gradient);
+        *first = velocity;
+        return weight - step.rate * velocity;
+    }
     if (table.rule == RULE_ADAGRAD) {
         const f32 sum = *first + gradient * gradient;
         *first = sum;

@@ -10,6 +10,8 @@
 #define RULE_SGD 0
 #define RULE_ADAGRAD 1
 #define RULE_ADAM 2
+#define RULE_MOMENTUM 3
+#define RULE_FTRL 4
 
 // A row with more bags than this is updated by a block of threads.
 #define FREQUENT_BAGS 32
@@ -59,6 +61,10 @@ struct UpdateTable {
     u32 first_block;
     u32 frequent;
     u32 frequent_rows;
+    f32 l1;
+    f32 l2;
+    f32 keep;
+    u32 regularized;
 };
 
 // A list of a mini-batch, in words.

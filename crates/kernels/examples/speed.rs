@@ -14,7 +14,7 @@ use std::time::Instant;
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{TABLE_OWN_PLACES, UpdateTable};
 use stepwell_optim::Storage;
-use support::batch::{Batch, Shape, rules};
+use support::batch::{Batch, Shape, optimizers};
 use support::steps::{scan, sort};
 use support::{Arg, Dice, run};
 
@@ -46,9 +46,10 @@ fn rows(row_lanes: usize) {
 }
 
 fn pool(dim: usize, storage: Storage) {
-    let rule = rules()[0];
+    let optimizer = optimizers()[0];
     let (keys, fields, more_lanes) = (50_000, 5, 0);
-    let shape = Shape { dim, wide: 0, fields, storage, rule, is_weighed: false, keys, more_lanes };
+    let shape =
+        Shape { dim, wide: 0, fields, storage, optimizer, is_weighed: false, keys, more_lanes };
     let batch = Batch::drawn(10_000, &[shape], &mut Dice(2));
     let mut x = vec![0.0; batch.examples * batch.columns];
     let mut first_order = vec![0.0; batch.examples];

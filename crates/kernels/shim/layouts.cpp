@@ -17,13 +17,14 @@ const u32 stepwell_pool_table[13] = {
 #undef OF
 
 #define OF UpdateTable
-extern const u32 stepwell_update_table[28];
-const u32 stepwell_update_table[28] = {
+extern const u32 stepwell_update_table[32];
+const u32 stepwell_update_table[32] = {
     sizeof(OF),  AT(slab),        AT(sums),   AT(lr),       AT(beta1),      AT(beta2),
     AT(rate),    AT(eps),         AT(first_item), AT(rows), AT(row_lanes),  AT(slots),
     AT(bag_ends), AT(bags),       AT(bag_factors), AT(fields), AT(columns), AT(dim),
     AT(wide),    AT(storage),     AT(rule),   AT(rounding), AT(skip),       AT(block_ends),
-    AT(blocks),  AT(first_block), AT(frequent), AT(frequent_rows),
+    AT(blocks),  AT(first_block), AT(frequent), AT(frequent_rows), AT(l1),     AT(l2),
+    AT(keep),    AT(regularized),
 };
 #undef OF
 

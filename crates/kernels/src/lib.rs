@@ -29,7 +29,9 @@ mod shapes;
 
 pub use kernel::{Access, Kernel, Kind, NVRTC_OPTIONS, Param, ScalarType};
 pub use kernel_list::{find, kernels, named, source};
-pub use layout::{NONE, PoolTable, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, UpdateTable};
+pub use layout::{
+    NONE, PoolTable, RULE_ADAGRAD, RULE_ADAM, RULE_FTRL, RULE_MOMENTUM, RULE_SGD, UpdateTable,
+};
 pub use layout::{STORAGE_BF16, STORAGE_F16, STORAGE_F32};
 pub use shapes::{DEVICE_OF_NAME, DEVICES_MAX, FREQUENT_BAGS, SCAN_TILE, SORT_DIGITS, SORT_TILE};
 pub use shapes::{TABLE_OWN_PLACES, device_of};

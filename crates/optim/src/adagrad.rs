@@ -24,6 +24,16 @@ impl Adagrad {
         Self { lr, eps: 1e-10, initial: 0.0 }
     }
 
+    /// The settings by name.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, f64)> {
+        vec![("lr", self.lr), ("eps", self.eps), ("initial", self.initial)]
+    }
+
+    /// The settings from `of`, by name.
+    pub(crate) fn of_settings<E>(of: impl Fn(&'static str) -> Result<f64, E>) -> Result<Self, E> {
+        Ok(Self { lr: of("lr")?, eps: of("eps")?, initial: of("initial")? })
+    }
+
     /// Rejects settings outside their ranges, of the optimizer `name`.
     pub(crate) fn check(&self, name: &'static str) -> Result<(), OptimError> {
         check_positive(name, "lr", self.lr)?;

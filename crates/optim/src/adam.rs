@@ -1,13 +1,10 @@
 //! Adam (Kingma, Ba, ICLR 2015) with bias correction.
-//!
-//! A moment whose gradients stay zero decays until it is subnormal, where rounding keeps it
-//! forever, and where some processors take a hundred times longer. A moment that becomes subnormal
-//! is therefore set to zero.
 
 use stepwell_base::tiles::by_tiles;
 
 use crate::error::{OptimError, check, check_positive};
 use crate::penalty::Penalty;
+use crate::subnormal::flush;
 
 /// Settings of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,12 +38,25 @@ impl Adam {
         Self { lr, beta1: 0.9, beta2: 0.999, eps: 1e-8 }
     }
 
-    pub(crate) fn check(&self) -> Result<(), OptimError> {
+    /// The settings by name.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, f64)> {
+        let Self { lr, beta1, beta2, eps } = *self;
+        vec![("lr", lr), ("beta1", beta1), ("beta2", beta2), ("eps", eps)]
+    }
+
+    /// The settings from `of`, by name.
+    pub(crate) fn of_settings<E>(of: impl Fn(&'static str) -> Result<f64, E>) -> Result<Self, E> {
+        let (lr, eps) = (of("lr")?, of("eps")?);
+        Ok(Self { lr, beta1: of("beta1")?, beta2: of("beta2")?, eps })
+    }
+
+    /// Rejects settings outside their ranges, of the optimizer `name`.
+    pub(crate) fn check(&self, name: &'static str) -> Result<(), OptimError> {
         let unit = |setting, value: f64| {
-            check(Self::NAME, setting, value, "in [0, 1)", (0.0..1.0).contains(&value))
+            check(name, setting, value, "in [0, 1)", (0.0..1.0).contains(&value))
         };
-        check_positive(Self::NAME, "lr", self.lr)?;
-        check_positive(Self::NAME, "eps", self.eps)?;
+        check_positive(name, "lr", self.lr)?;
+        check_positive(name, "eps", self.eps)?;
         unit("beta1", self.beta1)?;
         unit("beta2", self.beta2)
     }
@@ -91,12 +101,6 @@ impl AdamStep {
     }
 }
 
-/// `x`, or zero if `x` is subnormal.
-#[inline(always)]
-fn flush(x: f32) -> f32 {
-    if x.abs() < f32::MIN_POSITIVE { 0.0 } else { x }
-}
-
 /// `base` to the power of `exponent` by squaring: few multiplications, in a fixed order.
 #[inline(always)]
 fn power(base: f64, exponent: u64) -> f64 {
@@ -125,13 +129,6 @@ mod tests {
             product *= 0.999;
         }
         assert_eq!(power(0.9, u64::MAX), 0.0);
-    }
-
-    #[test]
-    fn what_is_subnormal_is_zero_and_the_least_normal_stays() {
-        let least = f32::MIN_POSITIVE;
-        assert_eq!([least, -least].map(flush), [least, -least]);
-        assert_eq!([least.next_down(), -least.next_down(), 0.0].map(flush), [0.0; 3]);
     }
 
     #[test]

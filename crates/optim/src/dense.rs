@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! step = optimizer.begin_step()               once per mini-batch
+//! step.clip(square_sum(gradient))             if step.clips()
 //! state.parts(n) ─► part 0, part 1, ...       parts of n parameters each, for any threads
 //! step.apply(parameters of part, part, gradient of part)
 //! ```
 //!
-//! State takes 0, 4 or 8 bytes per parameter with sgd, adagrad or adam.
+//! State takes 4 bytes per parameter with momentum or adagrad, and 8 with adam.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::adagrad::Adagrad;
 use crate::adam::AdamStep;
 use crate::error::OptimError;
-use crate::penalty::NoPenalty;
+use crate::momentum::Momentum;
+use crate::penalty::{NoPenalty, Penalty, Ridge};
+use crate::regularization::Regularization;
 use crate::rule::Rule;
 use crate::sgd::Sgd;
 
@@ -21,6 +24,7 @@ use crate::sgd::Sgd;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DenseOptimizer {
     rule: Rule,
+    regularization: Regularization,
     step: u64,
 }
 
@@ -30,21 +34,34 @@ impl DenseOptimizer {
     /// # Errors
     /// If a setting is outside its range.
     pub fn new(rule: Rule) -> Result<Self, OptimError> {
-        Self::resume(rule, 0)
+        rule.check()?;
+        Ok(Self { rule, regularization: Regularization::default(), step: 0 })
     }
 
-    /// A dense optimizer with this rule, after `step` steps.
+    /// The same optimizer with penalties on parameters and a bound of the gradient, over all of
+    /// them.
     ///
     /// # Errors
     /// If a setting is outside its range.
-    pub fn resume(rule: Rule, step: u64) -> Result<Self, OptimError> {
-        rule.check()?;
-        Ok(Self { rule, step })
+    pub fn regularized(self, regularization: Regularization) -> Result<Self, OptimError> {
+        regularization.check(self.rule.name())?;
+        Ok(Self { regularization, ..self })
+    }
+
+    /// The same optimizer after `step` steps.
+    #[must_use]
+    pub fn at_step(self, step: u64) -> Self {
+        Self { step, ..self }
     }
 
     /// The rule and its settings.
     pub fn rule(&self) -> &Rule {
         &self.rule
+    }
+
+    /// Penalties on parameters and bound of the gradient.
+    pub fn regularization(&self) -> Regularization {
+        self.regularization
     }
 
     /// Number of steps begun.
@@ -57,10 +74,12 @@ impl DenseOptimizer {
         self.step += 1;
         let kernel = match &self.rule {
             Rule::Sgd(sgd) => Kernel::Sgd(*sgd),
+            Rule::Momentum(momentum) => Kernel::Momentum(*momentum),
             Rule::Adagrad(adagrad) => Kernel::Adagrad(*adagrad),
             Rule::Adam(adam) => Kernel::Adam(adam.at_step(self.step)),
         };
-        DenseStep { kernel, arch: Arch::new() }
+        let (regularization, lr) = (self.regularization, self.rule.lr());
+        DenseStep { kernel, regularization, lr, scale: 1.0, arch: Arch::new() }
     }
 }
 
@@ -135,12 +154,17 @@ impl<'a> DensePart<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct DenseStep {
     kernel: Kernel,
+    regularization: Regularization,
+    lr: f64,
+    /// Factor of the gradient.
+    scale: f32,
     arch: Arch,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Kernel {
     Sgd(Sgd),
+    Momentum(Momentum),
     Adagrad(Adagrad),
     Adam(AdamStep),
 }
@@ -150,7 +174,7 @@ enum Kernel {
 pub struct StepNumbers {
     /// Adam: weight of a gradient in the mean.
     pub gain1: f32,
-    /// Adam: decay of the mean of squares.
+    /// Adam: decay of the mean of squares; momentum: part of the velocity that remains.
     pub beta2: f32,
     /// Adam: weight of a squared gradient in the mean of squares.
     pub gain2: f32,
@@ -160,6 +184,12 @@ pub struct StepNumbers {
     pub correction2_root: f32,
     /// Adagrad, Adam: added to the root.
     pub eps: f32,
+    /// Whether there are penalties.
+    pub is_regularized: bool,
+    /// Factor of the parameter that is added to its gradient.
+    pub l2: f32,
+    /// Factor of the parameter before the update.
+    pub keep: f32,
 }
 
 impl DenseStep {
@@ -168,36 +198,63 @@ impl DenseStep {
     pub fn times(mut self, rate: f64) -> Self {
         match &mut self.kernel {
             Kernel::Sgd(sgd) => sgd.lr *= rate,
+            Kernel::Momentum(momentum) => momentum.lr *= rate,
             Kernel::Adagrad(adagrad) => adagrad.lr *= rate,
             Kernel::Adam(adam) => adam.scale_rate(rate),
         }
+        self.lr *= rate;
         self
+    }
+
+    /// Whether [`DenseStep::clip`] needs the gradient before the step is applied.
+    pub fn clips(&self) -> bool {
+        self.regularization.clip_norm > 0.0
+    }
+
+    /// Bounds the norm of the whole gradient, whose squares have this sum.
+    pub fn clip(&mut self, square_sum: f64) {
+        let (norm, bound) = (square_sum.sqrt(), self.regularization.clip_norm);
+        if bound > 0.0 && norm > bound {
+            self.scale = (bound / norm) as f32;
+        }
     }
 
     /// Constants of the step, for computing it elsewhere.
     pub fn numbers(&self) -> StepNumbers {
-        match &self.kernel {
+        let of_kernel = match &self.kernel {
             Kernel::Sgd(sgd) => StepNumbers { rate: sgd.lr as f32, ..StepNumbers::default() },
+            Kernel::Momentum(Momentum { lr, momentum }) => {
+                let (rate, beta2) = (*lr as f32, *momentum as f32);
+                StepNumbers { rate, beta2, ..StepNumbers::default() }
+            }
             Kernel::Adagrad(Adagrad { lr, eps, .. }) => {
                 StepNumbers { rate: -*lr as f32, eps: *eps as f32, ..StepNumbers::default() }
             }
             Kernel::Adam(adam) => {
                 let AdamStep { gain1, beta2, gain2, rate, correction2_root, eps } = *adam;
-                StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps }
+                let other = StepNumbers::default();
+                StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps, ..other }
             }
-        }
+        };
+        let (l2, keep) = (self.regularization.l2 as f32, self.regularization.keep(self.lr));
+        StepNumbers { is_regularized: self.is_regularized(), l2, keep, ..of_kernel }
+    }
+
+    fn is_regularized(&self) -> bool {
+        let Regularization { l2, weight_decay, .. } = self.regularization;
+        l2 != 0.0 || weight_decay != 0.0 || self.scale != 1.0
     }
 
     /// Updates `parameters`, whose state is `part`; the division into parts doesn't affect the
     /// bits.
     pub fn apply(&self, parameters: &mut [f32], part: DensePart<'_>, gradient: &[f32]) {
-        let update = Update { kernel: &self.kernel, parameters, part, gradient };
+        let update = Update { step: self, parameters, part, gradient };
         self.arch.dispatch(update);
     }
 }
 
 struct Update<'a> {
-    kernel: &'a Kernel,
+    step: &'a DenseStep,
     parameters: &'a mut [f32],
     part: DensePart<'a>,
     gradient: &'a [f32],
@@ -208,21 +265,36 @@ impl WithSimd for Update<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { kernel, parameters, part, gradient } = self;
+        let Self { step, parameters, part, gradient } = self;
         let count = parameters.len();
-        let vectors = match kernel {
+        let vectors = match step.kernel {
             Kernel::Sgd(_) => [0, 0],
-            Kernel::Adagrad(_) => [count, 0],
+            Kernel::Momentum(_) | Kernel::Adagrad(_) => [count, 0],
             Kernel::Adam(_) => [count, count],
         };
         assert_eq!(gradient.len(), count, "one gradient lane per parameter");
         assert_eq!([part.first.len(), part.second.len()], vectors, "state of these parameters");
-        match kernel {
-            Kernel::Sgd(sgd) => sgd.apply(parameters, gradient, NoPenalty),
-            Kernel::Adagrad(adagrad) => adagrad.apply(parameters, part.first, gradient, NoPenalty),
-            Kernel::Adam(adam) => {
-                adam.apply(parameters, part.first, part.second, gradient, NoPenalty);
-            }
+        if !step.is_regularized() {
+            return update(&step.kernel, parameters, part, gradient, NoPenalty);
         }
+        step.regularization.shrink(parameters, step.lr);
+        let penalty = Ridge { scale: step.scale, l2: step.regularization.l2 as f32 };
+        update(&step.kernel, parameters, part, gradient, penalty);
+    }
+}
+
+#[inline(always)]
+fn update(
+    kernel: &Kernel,
+    parameters: &mut [f32],
+    part: DensePart<'_>,
+    gradient: &[f32],
+    penalty: impl Penalty,
+) {
+    match kernel {
+        Kernel::Sgd(sgd) => sgd.apply(parameters, gradient, penalty),
+        Kernel::Momentum(momentum) => momentum.apply(parameters, part.first, gradient, penalty),
+        Kernel::Adagrad(adagrad) => adagrad.apply(parameters, part.first, gradient, penalty),
+        Kernel::Adam(adam) => adam.apply(parameters, part.first, part.second, gradient, penalty),
     }
 }

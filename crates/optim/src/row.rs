@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! sgd               (no state)
+//! momentum          [ velocity: width ]
 //! adagrad           [ sum: width ]
 //! row_wise_adagrad  [ sum: 1 for the embedding, 1 for the wide weight ]
 //! adam              [ exp_avg: width ][ exp_avg_sq: width ][ step: u32 bits in one lane ]
+//! row_wise_adam     [ exp_avg: width ][ exp_avg_sq: as row_wise_adagrad ][ step: as adam ]
+//! ftrl              [ sum: width ][ linear: width ]
 //! ```
 //!
 //! Adam counts the steps of each row separately: a row first seen late in training gets the bias
@@ -15,9 +18,10 @@ use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::random::Stream;
 
 use crate::adagrad::Adagrad;
-use crate::decay::Decay;
-use crate::error::OptimError;
-use crate::penalty::{NoPenalty, Penalty, Ridge};
+use crate::adam::{Adam, AdamStep};
+use crate::error::{OptimError, check};
+use crate::penalty::{NoPenalty, Penalty};
+use crate::regularization::Regularization;
 use crate::row_rule::{Lanes, RowRule};
 use crate::rule::Rule;
 use crate::storage::Storage;
@@ -26,13 +30,13 @@ use crate::storage::Storage;
 #[derive(Clone, Copy, Debug)]
 pub struct RowOptimizer {
     rule: RowRule,
-    decay: Decay,
+    regularization: Regularization,
     arch: Arch,
 }
 
 impl PartialEq for RowOptimizer {
     fn eq(&self, other: &Self) -> bool {
-        (self.rule, self.decay) == (other.rule, other.decay)
+        (self.rule, self.regularization) == (other.rule, other.regularization)
     }
 }
 
@@ -44,16 +48,22 @@ impl RowOptimizer {
     pub fn new(rule: impl Into<RowRule>) -> Result<Self, OptimError> {
         let rule = rule.into();
         rule.check()?;
-        Ok(Self { rule, decay: Decay::default(), arch: Arch::new() })
+        Ok(Self { rule, regularization: Regularization::default(), arch: Arch::new() })
     }
 
-    /// The same optimizer with penalties on weights.
+    /// The same optimizer with penalties on weights and a bound of gradients.
     ///
     /// # Errors
-    /// If a setting is outside its range.
-    pub fn with_decay(self, decay: Decay) -> Result<Self, OptimError> {
-        decay.check(self.rule.name())?;
-        Ok(Self { decay, ..self })
+    /// If a setting is outside its range, or `weight_decay` is set with FTRL-Proximal.
+    pub fn regularized(self, regularization: Regularization) -> Result<Self, OptimError> {
+        let name = self.rule.name();
+        regularization.check(name)?;
+        if matches!(self.rule, RowRule::Ftrl(_)) {
+            let (setting, value) = ("weight_decay", regularization.weight_decay);
+            let range = "of 0, as its weights follow from its sums: use l2";
+            check(name, setting, value, range, value == 0.0)?;
+        }
+        Ok(Self { regularization, ..self })
     }
 
     /// The same optimizer with learning rate `lr`. A schedule may lower it to 0: then updates
@@ -79,29 +89,28 @@ impl RowOptimizer {
         &self.rule
     }
 
-    /// The penalties on weights.
-    pub fn decay(&self) -> Decay {
-        self.decay
+    /// Penalties on weights and bound of gradients.
+    pub fn regularization(&self) -> Regularization {
+        self.regularization
     }
 
-    /// The settings of rule and decay by name; a decay of 0 has none.
+    /// The settings of rule and regularization by name; the latter only where they aren't 0.
     pub fn settings(&self) -> Vec<(&'static str, f64)> {
-        self.rule.settings().into_iter().chain(self.decay.settings()).collect()
+        self.rule.settings().into_iter().chain(self.regularization.settings()).collect()
     }
 
     /// Number of lanes of state for a row with these weights.
     pub fn state_lanes(&self, weights: Lanes) -> usize {
-        let vector = self.rule.vector_lanes(weights).count();
-        self.rule.state_names().len() * vector + usize::from(self.rule.counts_steps())
+        let vectors: usize = self.rule.state().map(|vector| vector.lanes(weights).count()).sum();
+        vectors + usize::from(self.rule.counts_steps())
     }
 
     /// Writes the state of a row that was never updated.
     pub fn init_state(&self, state: &mut [f32]) {
-        state.fill(self.rule.initial_state());
+        self.rule.init_state(state);
     }
 
     /// Updates one row, with the widest vectors of this processor.
-    #[inline]
     pub fn update(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
         self.arch.dispatch(Update { optimizer: self, weights, state, gradient });
     }
@@ -110,11 +119,17 @@ impl RowOptimizer {
     /// within `pulp::Arch::dispatch`: a loop over rows has no call per row. The bits are the same.
     #[inline(always)]
     pub fn update_inline(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
-        if self.decay.is_none() {
-            update(&self.rule, weights, state, gradient, NoPenalty);
-        } else {
-            // Not inlined, so that loops without it stay as fast.
-            self.arch.dispatch(Update { optimizer: self, weights, state, gradient });
+        let width = weights.len();
+        assert_eq!(gradient.len(), width, "one gradient lane per weight");
+        match &self.rule {
+            RowRule::PerLane(rule) if self.regularization.is_none() => {
+                update_lanes(rule, weights, state, gradient, NoPenalty);
+            }
+            RowRule::RowWiseAdagrad(adagrad) if self.regularization.is_none() => {
+                row_wise_adagrad(adagrad, weights, state, gradient, NoPenalty);
+            }
+            // Not inlined: less code for every loop over rows.
+            _ => self.update(weights, state, gradient),
         }
     }
 
@@ -153,12 +168,13 @@ impl WithSimd for Update<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { optimizer: RowOptimizer { rule, decay, .. }, weights, state, gradient } = self;
-        if decay.is_none() {
+        let Self { optimizer: RowOptimizer { rule, regularization, .. }, .. } = self;
+        let Self { weights, state, gradient, .. } = self;
+        if regularization.is_none() {
             return update(rule, weights, state, gradient, NoPenalty);
         }
-        decay.shrink(weights, rule.lr());
-        update(rule, weights, state, gradient, Ridge(decay.l2 as f32));
+        regularization.shrink(weights, rule.lr());
+        update(rule, weights, state, gradient, regularization.penalty(gradient));
     }
 }
 
@@ -173,31 +189,67 @@ fn update(
     let width = weights.len();
     assert_eq!(gradient.len(), width, "one gradient lane per weight");
     match rule {
-        RowRule::PerLane(Rule::Sgd(sgd)) => {
-            assert!(state.is_empty(), "gradient descent keeps no state");
-            sgd.apply(weights, gradient, penalty);
-        }
-        RowRule::PerLane(Rule::Adagrad(adagrad)) => {
-            assert_eq!(state.len(), width, "one state lane per weight");
-            adagrad.apply(weights, state, gradient, penalty);
-        }
-        RowRule::PerLane(Rule::Adam(adam)) => {
-            assert_eq!(state.len(), 2 * width + 1, "two state lanes per weight and the step");
-            let (means, rest) = state.split_at_mut(width);
-            let (squares, counter) = rest.split_at_mut(width);
-            let step = counter[0].to_bits().saturating_add(1);
-            counter[0] = f32::from_bits(step);
-            adam.at_step(u64::from(step)).apply(weights, means, squares, gradient, penalty);
+        RowRule::PerLane(rule) => update_lanes(rule, weights, state, gradient, penalty),
+        RowRule::Ftrl(ftrl) => {
+            assert_eq!(state.len(), 2 * width, "two state lanes per weight");
+            let (squares, linear) = state.split_at_mut(width);
+            ftrl.apply(weights, squares, linear, gradient, penalty);
         }
         RowRule::RowWiseAdagrad(adagrad) => {
-            row_wise(adagrad, weights, state, gradient, penalty);
+            row_wise_adagrad(adagrad, weights, state, gradient, penalty);
+        }
+        RowRule::RowWiseAdam(adam) => {
+            let (means, rest) = state.split_at_mut(width);
+            let (squares, counter) = rest.split_at_mut(rest.len() - 1);
+            let step = next_step(adam, counter);
+            row_wise_adam(&step, weights, [means, squares], gradient, penalty);
         }
     }
 }
 
+#[inline(always)]
+fn update_lanes(
+    rule: &Rule,
+    weights: &mut [f32],
+    state: &mut [f32],
+    gradient: &[f32],
+    penalty: impl Penalty,
+) {
+    let width = weights.len();
+    match rule {
+        Rule::Sgd(sgd) => {
+            assert!(state.is_empty(), "gradient descent keeps no state");
+            sgd.apply(weights, gradient, penalty);
+        }
+        Rule::Momentum(momentum) => {
+            assert_eq!(state.len(), width, "one state lane per weight");
+            momentum.apply(weights, state, gradient, penalty);
+        }
+        Rule::Adagrad(adagrad) => {
+            assert_eq!(state.len(), width, "one state lane per weight");
+            adagrad.apply(weights, state, gradient, penalty);
+        }
+        Rule::Adam(adam) => {
+            assert_eq!(state.len(), 2 * width + 1, "two state lanes per weight and the step");
+            let (means, rest) = state.split_at_mut(width);
+            let (squares, counter) = rest.split_at_mut(width);
+            let step = next_step(adam, counter);
+            step.apply(weights, means, squares, gradient, penalty);
+        }
+    }
+}
+
+/// Counts a row's step and returns its constants.
+#[inline(always)]
+fn next_step(adam: &Adam, counter: &mut [f32]) -> AdamStep {
+    let step = counter[0].to_bits().saturating_add(1);
+    counter[0] = f32::from_bits(step);
+    adam.at_step(u64::from(step))
+}
+
 /// Row-wise Adagrad of the embedding and of the wide weight, which have a sum each.
 #[inline(always)]
-fn row_wise(
+fn row_wise_adagrad(
     adagrad: &Adagrad,
     weights: &mut [f32],
     sums: &mut [f32],
@@ -214,5 +266,28 @@ fn row_wise(
             adagrad.apply_row_wise(wide, of_wide, &gradient[dim..], penalty);
         }
         _ => panic!("at most a sum for the embedding and one for the wide weight"),
+    }
+}
+
+/// Row-wise Adam of the embedding and of the wide weight, which have a mean of squares each.
+#[inline(always)]
+fn row_wise_adam(
+    step: &AdamStep,
+    weights: &mut [f32],
+    [means, squares]: [&mut [f32]; 2],
+    gradient: &[f32],
+    penalty: impl Penalty,
+) {
+    match squares {
+        [] => assert!(weights.is_empty(), "a mean of squares for the weights"),
+        [all] => step.apply_row_wise(weights, means, all, gradient, penalty),
+        [of_embedding, of_wide] => {
+            let dim = weights.len() - 1;
+            let (embedding, wide) = weights.split_at_mut(dim);
+            let (mean, wide_mean) = means.split_at_mut(dim);
+            step.apply_row_wise(embedding, mean, of_embedding, &gradient[..dim], penalty);
+            step.apply_row_wise(wide, wide_mean, of_wide, &gradient[dim..], penalty);
+        }
+        _ => panic!("at most one for the embedding and one for the wide weight"),
     }
 }

@@ -1,17 +1,23 @@
 //! The choice of a row optimizer.
 
 use crate::adagrad::Adagrad;
+use crate::adam::Adam;
 use crate::error::OptimError;
-use crate::row_wise_adagrad;
+use crate::ftrl::Ftrl;
 use crate::rule::Rule;
+use crate::{row_wise_adagrad, row_wise_adam};
 
 /// A row optimizer with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RowRule {
-    /// Each weight has its own state.
+    /// One that dense parameters may have, too.
     PerLane(Rule),
+    /// FTRL-Proximal.
+    Ftrl(Ftrl),
     /// Row-wise Adagrad, with the settings of Adagrad.
     RowWiseAdagrad(Adagrad),
+    /// Row-wise Adam, with the settings of Adam.
+    RowWiseAdam(Adam),
 }
 
 impl From<Rule> for RowRule {
@@ -36,12 +42,30 @@ impl Lanes {
     }
 }
 
+/// A vector of a row's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateVector {
+    /// Its name in checkpoints.
+    pub name: &'static str,
+    /// Whether it has one lane for the embedding, rather than one per weight.
+    is_row_wise: bool,
+}
+
+impl StateVector {
+    /// Its lanes in a row with these weights.
+    pub fn lanes(self, weights: Lanes) -> Lanes {
+        if self.is_row_wise { Lanes { dim: weights.dim.min(1), ..weights } } else { weights }
+    }
+}
+
 impl RowRule {
     /// The learning rate.
     pub fn lr(&self) -> f64 {
         match self {
             Self::PerLane(rule) => rule.lr(),
+            Self::Ftrl(rule) => rule.lr,
             Self::RowWiseAdagrad(rule) => rule.lr,
+            Self::RowWiseAdam(rule) => rule.lr,
         }
     }
 
@@ -49,7 +73,9 @@ impl RowRule {
     pub(crate) fn with_lr(self, lr: f64) -> Self {
         match self {
             Self::PerLane(rule) => Self::PerLane(rule.with_lr(lr)),
+            Self::Ftrl(rule) => Self::Ftrl(Ftrl { lr, ..rule }),
             Self::RowWiseAdagrad(rule) => Self::RowWiseAdagrad(Adagrad { lr, ..rule }),
+            Self::RowWiseAdam(rule) => Self::RowWiseAdam(Adam { lr, ..rule }),
         }
     }
 
@@ -57,7 +83,9 @@ impl RowRule {
     pub fn name(&self) -> &'static str {
         match self {
             Self::PerLane(rule) => rule.name(),
+            Self::Ftrl(_) => Ftrl::NAME,
             Self::RowWiseAdagrad(_) => row_wise_adagrad::NAME,
+            Self::RowWiseAdam(_) => row_wise_adam::NAME,
         }
     }
 
@@ -65,9 +93,11 @@ impl RowRule {
     pub fn settings(&self) -> Vec<(&'static str, f64)> {
         match *self {
             Self::PerLane(rule) => rule.settings(),
-            Self::RowWiseAdagrad(Adagrad { lr, eps, initial }) => {
-                vec![("lr", lr), ("eps", eps), ("initial", initial)]
+            Self::Ftrl(Ftrl { lr, beta, l1, initial }) => {
+                vec![("lr", lr), ("beta", beta), ("l1", l1), ("initial", initial)]
             }
+            Self::RowWiseAdagrad(rule) => rule.settings(),
+            Self::RowWiseAdam(rule) => rule.settings(),
         }
     }
 
@@ -77,12 +107,14 @@ impl RowRule {
         name: &str,
         of: impl Fn(&'static str) -> Result<f64, E>,
     ) -> Option<Result<Self, E>> {
-        let row_wise = || {
-            let (lr, eps, initial) = (of("lr")?, of("eps")?, of("initial")?);
-            Ok(Self::RowWiseAdagrad(Adagrad { lr, eps, initial }))
+        let ftrl = || {
+            let (lr, beta) = (of("lr")?, of("beta")?);
+            Ok(Self::Ftrl(Ftrl { lr, beta, l1: of("l1")?, initial: of("initial")? }))
         };
         match name {
-            row_wise_adagrad::NAME => Some(row_wise()),
+            Ftrl::NAME => Some(ftrl()),
+            row_wise_adagrad::NAME => Some(Adagrad::of_settings(of).map(Self::RowWiseAdagrad)),
+            row_wise_adam::NAME => Some(Adam::of_settings(of).map(Self::RowWiseAdam)),
             _ => Rule::of_settings(name, of).map(|rule| rule.map(Self::PerLane)),
         }
     }
@@ -94,36 +126,45 @@ impl RowRule {
     pub fn check(&self) -> Result<(), OptimError> {
         match self {
             Self::PerLane(rule) => rule.check(),
+            Self::Ftrl(rule) => rule.check(),
             Self::RowWiseAdagrad(rule) => rule.check(row_wise_adagrad::NAME),
+            Self::RowWiseAdam(rule) => rule.check(row_wise_adam::NAME),
         }
     }
 
-    /// Names of the state's vectors.
-    pub fn state_names(&self) -> &'static [&'static str] {
-        match self {
-            Self::PerLane(rule) => rule.state_names(),
-            Self::RowWiseAdagrad(_) => &["sum"],
-        }
-    }
-
-    /// Lanes of each vector of the state of a row with these weights.
-    pub fn vector_lanes(&self, weights: Lanes) -> Lanes {
-        match self {
-            Self::PerLane(_) => weights,
-            Self::RowWiseAdagrad(_) => Lanes { dim: weights.dim.min(1), wide: weights.wide },
-        }
+    /// The vectors of a row's state, in order.
+    pub fn state(&self) -> impl Iterator<Item = StateVector> + use<> {
+        let (names, row_wise): (&'static [&'static str], usize) = match self {
+            Self::PerLane(rule) => (rule.state_names(), 0),
+            Self::Ftrl(_) => (&["sum", "linear"], 0),
+            Self::RowWiseAdagrad(_) => (&["sum"], 1),
+            Self::RowWiseAdam(_) => (&["exp_avg", "exp_avg_sq"], 1),
+        };
+        let per_weight = names.len() - row_wise;
+        let vectors = names.iter().enumerate();
+        vectors.map(move |(at, name)| StateVector { name, is_row_wise: at >= per_weight })
     }
 
     /// Whether a row has one more lane, for its own step count.
     pub fn counts_steps(&self) -> bool {
-        matches!(self, Self::PerLane(rule) if rule.counts_steps())
+        match self {
+            Self::PerLane(rule) => rule.counts_steps(),
+            Self::RowWiseAdam(_) => true,
+            Self::Ftrl(_) | Self::RowWiseAdagrad(_) => false,
+        }
     }
 
-    /// Initial value of all state.
-    pub(crate) fn initial_state(&self) -> f32 {
+    /// Writes the state of a row that was never updated.
+    pub(crate) fn init_state(&self, state: &mut [f32]) {
         match self {
-            Self::PerLane(rule) => rule.initial_state(),
-            Self::RowWiseAdagrad(rule) => rule.initial as f32,
+            Self::PerLane(rule) => state.fill(rule.initial_state()),
+            Self::Ftrl(rule) => {
+                let (squares, linear) = state.split_at_mut(state.len() / 2);
+                squares.fill(rule.initial as f32);
+                linear.fill(0.0);
+            }
+            Self::RowWiseAdagrad(rule) => state.fill(rule.initial as f32),
+            Self::RowWiseAdam(_) => state.fill(0.0),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::adagrad::Adagrad;
 use crate::adam::Adam;
 use crate::error::OptimError;
+use crate::momentum::Momentum;
 use crate::sgd::Sgd;
 
 /// An optimizer with its settings.
@@ -10,6 +11,8 @@ use crate::sgd::Sgd;
 pub enum Rule {
     /// Gradient descent.
     Sgd(Sgd),
+    /// Gradient descent with momentum.
+    Momentum(Momentum),
     /// Adagrad.
     Adagrad(Adagrad),
     /// Adam.
@@ -36,6 +39,7 @@ impl Rule {
     pub(crate) fn lr(&self) -> f64 {
         match self {
             Self::Sgd(sgd) => sgd.lr,
+            Self::Momentum(momentum) => momentum.lr,
             Self::Adagrad(adagrad) => adagrad.lr,
             Self::Adam(adam) => adam.lr,
         }
@@ -45,6 +49,7 @@ impl Rule {
     pub(crate) fn with_lr(self, lr: f64) -> Self {
         match self {
             Self::Sgd(_) => Self::Sgd(Sgd { lr }),
+            Self::Momentum(momentum) => Self::Momentum(Momentum { lr, ..momentum }),
             Self::Adagrad(adagrad) => Self::Adagrad(Adagrad { lr, ..adagrad }),
             Self::Adam(adam) => Self::Adam(Adam { lr, ..adam }),
         }
@@ -54,6 +59,7 @@ impl Rule {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Sgd(_) => Sgd::NAME,
+            Self::Momentum(_) => Momentum::NAME,
             Self::Adagrad(_) => Adagrad::NAME,
             Self::Adam(_) => Adam::NAME,
         }
@@ -63,12 +69,9 @@ impl Rule {
     pub fn settings(&self) -> Vec<(&'static str, f64)> {
         match *self {
             Self::Sgd(Sgd { lr }) => vec![("lr", lr)],
-            Self::Adagrad(Adagrad { lr, eps, initial }) => {
-                vec![("lr", lr), ("eps", eps), ("initial", initial)]
-            }
-            Self::Adam(Adam { lr, beta1, beta2, eps }) => {
-                vec![("lr", lr), ("beta1", beta1), ("beta2", beta2), ("eps", eps)]
-            }
+            Self::Momentum(Momentum { lr, momentum }) => vec![("lr", lr), ("momentum", momentum)],
+            Self::Adagrad(adagrad) => adagrad.settings(),
+            Self::Adam(adam) => adam.settings(),
         }
     }
 
@@ -79,18 +82,15 @@ impl Rule {
         of: impl Fn(&'static str) -> Result<f64, E>,
     ) -> Option<Result<Self, E>> {
         let sgd = || Ok(Self::Sgd(Sgd { lr: of("lr")? }));
-        let adagrad = || {
-            let (lr, eps, initial) = (of("lr")?, of("eps")?, of("initial")?);
-            Ok(Self::Adagrad(Adagrad { lr, eps, initial }))
-        };
-        let adam = || {
-            let (lr, eps) = (of("lr")?, of("eps")?);
-            Ok(Self::Adam(Adam { lr, beta1: of("beta1")?, beta2: of("beta2")?, eps }))
+        let momentum = || {
+            let (lr, momentum) = (of("lr")?, of("momentum")?);
+            Ok(Self::Momentum(Momentum { lr, momentum }))
         };
         match name {
             Sgd::NAME => Some(sgd()),
-            Adagrad::NAME => Some(adagrad()),
-            Adam::NAME => Some(adam()),
+            Momentum::NAME => Some(momentum()),
+            Adagrad::NAME => Some(Adagrad::of_settings(of).map(Self::Adagrad)),
+            Adam::NAME => Some(Adam::of_settings(of).map(Self::Adam)),
             _ => None,
         }
     }
@@ -102,8 +102,9 @@ impl Rule {
     pub fn check(&self) -> Result<(), OptimError> {
         match self {
             Self::Sgd(sgd) => sgd.check(),
+            Self::Momentum(momentum) => momentum.check(),
             Self::Adagrad(adagrad) => adagrad.check(Adagrad::NAME),
-            Self::Adam(adam) => adam.check(),
+            Self::Adam(adam) => adam.check(Adam::NAME),
         }
     }
 
@@ -111,6 +112,7 @@ impl Rule {
     pub fn state_names(&self) -> &'static [&'static str] {
         match self {
             Self::Sgd(_) => &[],
+            Self::Momentum(_) => &["velocity"],
             Self::Adagrad(_) => &["sum"],
             Self::Adam(_) => &["exp_avg", "exp_avg_sq"],
         }
@@ -125,7 +127,7 @@ impl Rule {
     pub(crate) fn initial_state(&self) -> f32 {
         match self {
             Self::Adagrad(adagrad) => adagrad.initial as f32,
-            Self::Sgd(_) | Self::Adam(_) => 0.0,
+            Self::Sgd(_) | Self::Momentum(_) | Self::Adam(_) => 0.0,
         }
     }
 }

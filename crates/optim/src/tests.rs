@@ -1,17 +1,47 @@
 //! The rules compared to f64 references, published arithmetic and each other.
 
+use std::ops::Range;
+
 use stepwell_base::random::Stream;
 
 use crate::{
-    Adagrad, Adam, Decay, DenseOptimizer, DenseState, Lanes, OptimError, RowOptimizer, RowRule,
-    Rule, Sgd, Storage, Stored,
+    Adagrad, Adam, DenseOptimizer, DenseState, Ftrl, Lanes, Momentum, OptimError, Regularization,
+    RowOptimizer, RowRule, Rule, Sgd, Storage, Stored, square_sum_of,
 };
 
-const RULES: [Rule; 3] = [
+const ADAGRAD: Adagrad = Adagrad { lr: 0.1, eps: 1e-10, initial: 0.0 };
+const ADAM: Adam = Adam { lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8 };
+const FTRL: Ftrl = Ftrl { lr: 0.1, beta: 1.0, l1: 0.0, initial: 0.0 };
+const RULES: [Rule; 4] = [
     Rule::Sgd(Sgd { lr: 0.1 }),
-    Rule::Adagrad(Adagrad { lr: 0.1, eps: 1e-10, initial: 0.0 }),
-    Rule::Adam(Adam { lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8 }),
+    Rule::Momentum(Momentum { lr: 0.1, momentum: 0.9 }),
+    Rule::Adagrad(ADAGRAD),
+    Rule::Adam(ADAM),
 ];
+
+/// All rules of rows.
+fn row_rules() -> Vec<RowRule> {
+    let others =
+        [RowRule::Ftrl(FTRL), RowRule::RowWiseAdagrad(ADAGRAD), RowRule::RowWiseAdam(ADAM)];
+    RULES.map(RowRule::from).into_iter().chain(others).collect()
+}
+
+/// Regularization that is not too strong for 50 steps.
+fn regularizations() -> [Regularization; 5] {
+    [[0.0, 0.0, 0.0], [0.3, 0.0, 0.0], [0.0, 0.2, 0.0], [0.0, 0.0, 1.0], [0.3, 0.2, 1.0]]
+        .map(|[l2, weight_decay, clip_norm]| Regularization { l2, weight_decay, clip_norm })
+}
+
+/// A row of weights with initial state.
+fn row_of(optimizer: &RowOptimizer, lanes: Lanes) -> (Vec<f32>, Vec<f32>) {
+    let mut state = vec![f32::NAN; optimizer.state_lanes(lanes)];
+    optimizer.init_state(&mut state);
+    (numbers(1, lanes.count()), state)
+}
+
+const fn plain(dim: usize) -> Lanes {
+    Lanes { dim, wide: 0 }
+}
 
 /// Numbers in [-1, 1) without a generator crate.
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
@@ -23,110 +53,157 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// The lanes of one row in f64, following the textbook.
+/// A row in f64, following the textbook.
 struct Reference {
-    rule: Rule,
-    decay: Decay,
+    rule: RowRule,
+    regularization: Regularization,
+    /// Ranges of weights that share the scalars of row-wise rules.
+    parts: Vec<Range<usize>>,
     step: i32,
+    /// Each weight with its state.
     lanes: Vec<[f64; 3]>,
 }
 
 impl Reference {
-    fn new(rule: Rule, decay: Decay, weights: &[f32]) -> Self {
-        let initial = if let Rule::Adagrad(a) = rule { a.initial } else { 0.0 };
-        let lanes = weights.iter().map(|w| [f64::from(*w), initial, 0.0]).collect();
-        Self { rule, decay, step: 0, lanes }
+    fn new(optimizer: &RowOptimizer, weights: &[f32], lanes: Lanes) -> Self {
+        let (rule, regularization) = (*optimizer.rule(), optimizer.regularization());
+        let settings = rule.settings();
+        let initial = settings.iter().find(|(name, _)| *name == "initial");
+        let initial = initial.map_or(0.0, |(_, initial)| *initial);
+        let of_weight = |w: &f32| [f64::from(*w), initial, 0.0];
+        let parts = vec![0..lanes.dim, lanes.dim..lanes.count()];
+        let lanes = weights.iter().map(of_weight).collect();
+        Self { rule, regularization, parts, step: 0, lanes }
     }
 
     fn update(&mut self, gradient: &[f32]) {
         self.step += 1;
-        for (lane, g) in self.lanes.iter_mut().zip(gradient) {
-            let [w, a, b] = lane;
-            *w -= self.rule.lr() * self.decay.weight_decay * *w;
-            let g = f64::from(*g) + self.decay.l2 * *w;
-            match self.rule {
-                Rule::Sgd(s) => *w -= s.lr * g,
-                Rule::Adagrad(s) => {
-                    *a += g * g;
-                    *w -= s.lr * g / (a.sqrt() + s.eps);
-                }
-                Rule::Adam(s) => {
-                    *a = s.beta1 * *a + (1.0 - s.beta1) * g;
-                    *b = s.beta2 * *b + (1.0 - s.beta2) * g * g;
-                    let mean = *a / (1.0 - s.beta1.powi(self.step));
-                    let square = *b / (1.0 - s.beta2.powi(self.step));
-                    *w -= s.lr * mean / (square.sqrt() + s.eps);
-                }
+        let Regularization { l2, weight_decay, clip_norm } = self.regularization;
+        let gradient = widened(gradient);
+        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let scale = if clip_norm > 0.0 && norm > clip_norm { clip_norm / norm } else { 1.0 };
+        for part in self.parts.clone() {
+            let keep = 1.0 - self.rule.lr() * weight_decay;
+            self.lanes[part.clone()].iter_mut().for_each(|[w, ..]| *w *= keep);
+            // FTRL has the penalty in closed form.
+            let l2 = if matches!(self.rule, RowRule::Ftrl(_)) { 0.0 } else { l2 };
+            let penalized = |at: usize| scale * gradient[at] + l2 * self.lanes[at][0];
+            let of_part: Vec<f64> = part.clone().map(penalized).collect();
+            let mean = of_part.iter().map(|g| g * g).sum::<f64>() / of_part.len() as f64;
+            for (at, g) in part.zip(of_part) {
+                self.update_lane(at, g, mean);
             }
         }
     }
+
+    fn update_lane(&mut self, at: usize, g: f64, mean_square: f64) {
+        let [w, a, b] = &mut self.lanes[at];
+        match self.rule {
+            RowRule::PerLane(Rule::Sgd(s)) => *w -= s.lr * g,
+            RowRule::PerLane(Rule::Momentum(s)) => {
+                *a = s.momentum * *a + g;
+                *w -= s.lr * *a;
+            }
+            RowRule::PerLane(Rule::Adagrad(s)) => {
+                *a += g * g;
+                *w -= s.lr * g / (a.sqrt() + s.eps);
+            }
+            RowRule::RowWiseAdagrad(s) => {
+                *a += mean_square;
+                *w -= s.lr * g / (a.sqrt() + s.eps);
+            }
+            RowRule::PerLane(Rule::Adam(s)) => {
+                *a = s.beta1 * *a + (1.0 - s.beta1) * g;
+                *b = s.beta2 * *b + (1.0 - s.beta2) * g * g;
+                *w -= adam_step(s, self.step, *a, *b);
+            }
+            RowRule::RowWiseAdam(s) => {
+                *a = s.beta1 * *a + (1.0 - s.beta1) * g;
+                *b = s.beta2 * *b + (1.0 - s.beta2) * mean_square;
+                *w -= adam_step(s, self.step, *a, *b);
+            }
+            RowRule::Ftrl(s) => {
+                let sigma = ((*a + g * g).sqrt() - a.sqrt()) / s.lr;
+                *b += g - sigma * *w;
+                *a += g * g;
+                let divisor = (s.beta + a.sqrt()) / s.lr + self.regularization.l2;
+                *w = if b.abs() <= s.l1 { 0.0 } else { -(*b - b.signum() * s.l1) / divisor };
+            }
+        }
+    }
+}
+
+fn adam_step(adam: Adam, step: i32, mean: f64, square: f64) -> f64 {
+    let mean = mean / (1.0 - adam.beta1.powi(step));
+    let square = square / (1.0 - adam.beta2.powi(step));
+    adam.lr * mean / (square.sqrt() + adam.eps)
 }
 
 #[test]
 fn rows_follow_the_textbook() {
     let others = [
-        Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 }),
+        Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 }).into(),
         // Large enough to show on which side it is added.
-        Rule::Adagrad(Adagrad { eps: 0.25, ..Adagrad::new(0.1) }),
-        Rule::Adam(Adam { eps: 0.5, ..Adam::new(0.1) }),
+        Rule::Adagrad(Adagrad { eps: 0.25, ..ADAGRAD }).into(),
+        Rule::Adam(Adam { eps: 0.5, ..ADAM }).into(),
+        RowRule::RowWiseAdagrad(Adagrad { lr: 0.1, eps: 0.01, initial: 0.2 }),
+        RowRule::RowWiseAdam(Adam { eps: 0.5, ..ADAM }),
+        RowRule::Ftrl(Ftrl { lr: 0.3, beta: 0.5, l1: 0.0, initial: 0.1 }),
+        RowRule::Ftrl(Ftrl { l1: 0.75, ..FTRL }),
     ];
-    let decays = [[0.0, 0.0], [0.3, 0.0], [0.0, 0.2], [0.3, 0.2]];
-    let decays = decays.map(|[l2, weight_decay]| Decay { l2, weight_decay });
-    let rules = RULES.into_iter().chain(others);
-    for (rule, decay) in rules.flat_map(|rule| decays.map(|decay| (rule, decay))) {
-        let optimizer = RowOptimizer::new(rule).unwrap().with_decay(decay).unwrap();
-        for width in [0, 1, 2, 7, 8, 16, 17, 33] {
-            let mut weights = numbers(width as u64, width);
-            let mut state = vec![f32::NAN; optimizer.state_lanes(Lanes { dim: width, wide: 0 })];
-            optimizer.init_state(&mut state);
-            let mut reference = Reference::new(rule, decay, &weights);
+    let rules = row_rules().into_iter().chain(others);
+    for (rule, regularization) in rules.flat_map(|rule| regularizations().map(|of| (rule, of))) {
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        let Ok(optimizer) = optimizer.regularized(regularization) else {
+            assert!(matches!(rule, RowRule::Ftrl(_)) && regularization.weight_decay > 0.0);
+            continue;
+        };
+        for (dim, wide) in
+            [(0, 0), (1, 0), (0, 1), (2, 0), (3, 1), (8, 0), (16, 0), (16, 1), (17, 0), (37, 1)]
+        {
+            let lanes = Lanes { dim, wide };
+            let (mut weights, mut state) = row_of(&optimizer, lanes);
+            let mut reference = Reference::new(&optimizer, &weights, lanes);
             for step in 0..50 {
-                let gradient = numbers(1000 + step, width);
+                let gradient = numbers(1000 + step, lanes.count());
                 optimizer.update(&mut weights, &mut state, &gradient);
                 reference.update(&gradient);
             }
             for (w, [expected, ..]) in weights.iter().zip(&reference.lanes) {
-                let close = (f64::from(*w) - expected).abs() < 2e-5 * (1.0 + expected.abs());
-                assert!(close, "{rule:?} {decay:?} width {width}: {w} {expected}");
+                let close = (f64::from(*w) - expected).abs() < 3e-5 * (1.0 + expected.abs());
+                assert!(close, "{rule:?} {regularization:?} {lanes:?}: {w} {expected}");
+                assert_eq!(*w == 0.0, *expected == 0.0, "exact zeros of {rule:?}");
             }
         }
     }
 }
 
-/// Row-wise Adagrad with f64 sums, in which the wide weight has its own.
 #[test]
-fn row_wise_rows_follow_the_textbook() {
-    let rule = Adagrad { lr: 0.1, eps: 0.01, initial: 0.2 };
-    for (l2, (dim, wide)) in [0.0, 0.3]
-        .into_iter()
-        .flat_map(|l2| [(1, 0), (0, 1), (3, 1), (16, 0), (16, 1), (37, 1)].map(|lanes| (l2, lanes)))
+fn row_wise_state_is_one_lane_for_the_embedding_and_one_for_the_wide_weight() {
+    let row_wise = [(RowRule::RowWiseAdagrad(ADAGRAD), 0), (RowRule::RowWiseAdam(ADAM), 1)];
+    for ((rule, per_weight), (dim, wide)) in
+        row_wise.iter().flat_map(|rule| [(0, 1), (1, 0), (16, 0), (16, 1)].map(|of| (rule, of)))
     {
-        let lanes = Lanes { dim, wide };
-        let optimizer = RowOptimizer::new(RowRule::RowWiseAdagrad(rule)).unwrap();
-        let optimizer = optimizer.with_decay(Decay { l2, weight_decay: 0.0 }).unwrap();
-        let mut weights = numbers(1, lanes.count());
-        let mut state = vec![f32::NAN; optimizer.state_lanes(lanes)];
-        assert_eq!(state.len(), dim.min(1) + wide);
-        optimizer.init_state(&mut state);
-        let (mut reference, mut sums) = (widened(&weights), vec![rule.initial; state.len()]);
-        for step in 0..50 {
-            let gradient = numbers(1000 + step, lanes.count());
-            optimizer.update(&mut weights, &mut state, &gradient);
-            let parts = [0..dim, dim..dim + wide].into_iter().filter(|part| !part.is_empty());
-            for (part, sum) in parts.zip(&mut sums) {
-                let of = |at: usize, w: &[f64]| f64::from(gradient[at]) + l2 * w[at];
-                let g: Vec<f64> = part.clone().map(|at| of(at, &reference)).collect();
-                *sum += g.iter().map(|g| g * g).sum::<f64>() / part.len() as f64;
-                for (w, g) in reference[part].iter_mut().zip(g) {
-                    *w -= rule.lr * g / (sum.sqrt() + rule.eps);
-                }
-            }
-        }
-        for (w, expected) in weights.iter().chain(&state).zip(reference.iter().chain(&sums)) {
-            let close = (f64::from(*w) - expected).abs() < 2e-5 * (1.0 + expected.abs());
-            assert!(close, "{lanes:?} {l2}: {w} {expected}");
-        }
+        let optimizer = RowOptimizer::new(*rule).unwrap();
+        let lanes = optimizer.state_lanes(Lanes { dim, wide });
+        let counter = usize::from(rule.counts_steps());
+        assert_eq!(lanes, per_weight * (dim + wide) + dim.min(1) + wide + counter, "{rule:?}");
     }
+}
+
+/// A gradient that stays within the bound of FTRL-Proximal leaves a weight at exactly zero.
+#[test]
+fn ftrl_has_exact_zeros() {
+    let optimizer = RowOptimizer::new(RowRule::Ftrl(Ftrl { l1: 1.0, ..FTRL })).unwrap();
+    let (mut weights, mut state) = ([0.0f32; 3], [0.0f32; 6]);
+    for _ in 0..5 {
+        optimizer.update(&mut weights, &mut state, &[0.1, -0.1, 1.0]);
+    }
+    assert_eq!(bits(&weights[..2]), [0, 0]);
+    assert!(weights[2] < 0.0, "{weights:?}");
+    let before = (weights, state);
+    optimizer.with_lr(0.0).unwrap().update(&mut weights, &mut state, &[1.0; 3]);
+    assert_eq!((weights, state), before, "a rate of 0");
 }
 
 fn widened(lanes: &[f32]) -> Vec<f64> {
@@ -158,16 +235,17 @@ fn two_steps_by_hand() {
     let cases = [
         // 1 - 0.1·0.5 = 0.95, then + 0.1·0.25.
         (RULES[0], [0.95, 0.975]),
+        // v = 0.5, then 0.9·0.5 - 0.25 = 0.2: 0.95 - 0.1·0.2.
+        (RULES[1], [0.95, 0.93]),
         // s = 0.25: 1 - 0.1·0.5/0.5 = 0.9; s = 0.3125: + 0.1·0.25/0.559017.
-        (RULES[1], [0.9, 0.944_721_36]),
+        (RULES[2], [0.9, 0.944_721_36]),
         // Step 1 always moves by lr. Step 2: m = 0.02, m̂ = 0.02/0.19 = 0.105263;
         // v = 0.00031225, v̂ = v/0.001999 = 0.156203, √v̂ = 0.395225: 0.9 - 0.1·0.266337.
-        (RULES[2], [0.9, 0.873_366_26]),
+        (RULES[3], [0.9, 0.873_366_26]),
     ];
     for (rule, expected) in cases {
         let optimizer = RowOptimizer::new(rule).unwrap();
-        let (mut weights, mut state) =
-            ([1.0f32], vec![0.0; optimizer.state_lanes(Lanes { dim: 1, wide: 0 })]);
+        let (mut weights, mut state) = ([1.0f32], vec![0.0; optimizer.state_lanes(plain(1))]);
         optimizer.init_state(&mut state);
         for (gradient, expected) in [0.5, -0.25].into_iter().zip(expected) {
             optimizer.update(&mut weights, &mut state, &[gradient]);
@@ -178,14 +256,10 @@ fn two_steps_by_hand() {
 
 #[test]
 fn optimizers_are_equal_where_their_settings_are() {
-    let rules =
-        RULES.map(RowRule::from).into_iter().chain([RowRule::RowWiseAdagrad(Adagrad::new(0.1))]);
-    let plain = rules.map(|rule| RowOptimizer::new(rule).unwrap());
-    let decays = [[0.0, 0.0], [0.1, 0.0], [0.0, 0.1]];
-    let all: Vec<_> = plain
+    let rules = row_rules().into_iter().map(|rule| RowOptimizer::new(rule).unwrap());
+    let all: Vec<_> = rules
         .flat_map(|optimizer| {
-            decays
-                .map(|[l2, weight_decay]| optimizer.with_decay(Decay { l2, weight_decay }).unwrap())
+            regularizations().into_iter().filter_map(move |of| optimizer.regularized(of).ok())
         })
         .collect();
     for (number, one) in all.iter().enumerate() {
@@ -196,9 +270,8 @@ fn optimizers_are_equal_where_their_settings_are() {
 
 #[test]
 fn adam_counts_each_row_by_itself() {
-    let optimizer = RowOptimizer::new(RULES[2]).unwrap();
-    let (mut weights, mut state) =
-        ([0.5f32; 3], vec![0.0; optimizer.state_lanes(Lanes { dim: 3, wide: 0 })]);
+    let optimizer = RowOptimizer::new(RULES[3]).unwrap();
+    let (mut weights, mut state) = ([0.5f32; 3], vec![0.0; optimizer.state_lanes(plain(3))]);
     for step in 1..=5 {
         optimizer.update(&mut weights, &mut state, &[0.1, -0.2, 0.0]);
         assert_eq!(state[6].to_bits(), step);
@@ -211,14 +284,10 @@ fn adam_counts_each_row_by_itself() {
 
 #[test]
 fn inlined_rows_have_the_same_bits() {
-    let row_wise = RowRule::RowWiseAdagrad(Adagrad::new(0.1));
-    let decays = [Decay::default(), Decay { l2: 0.1, weight_decay: 0.01 }];
-    for (rule, decay) in (RULES.map(RowRule::from).into_iter().chain([row_wise]))
-        .flat_map(|rule| decays.map(|decay| (rule, decay)))
+    for (rule, of) in row_rules().into_iter().flat_map(|rule| regularizations().map(|r| (rule, r)))
     {
-        let optimizer = RowOptimizer::new(rule).unwrap().with_decay(decay).unwrap();
-        let mut row =
-            (numbers(1, 37), vec![0.0; optimizer.state_lanes(Lanes { dim: 37, wide: 0 })]);
+        let Ok(optimizer) = RowOptimizer::new(rule).unwrap().regularized(of) else { continue };
+        let mut row = row_of(&optimizer, plain(37));
         let mut inline = row.clone();
         for step in 0..20 {
             let gradient = numbers(step, 37);
@@ -232,7 +301,7 @@ fn inlined_rows_have_the_same_bits() {
 
 #[test]
 fn a_stored_row_is_read_updated_and_rounded() {
-    for (rule, storage) in RULES.into_iter().flat_map(|r| Storage::ALL.map(|s| (r, s))) {
+    for (rule, storage) in row_rules().into_iter().flat_map(|r| Storage::ALL.map(|s| (r, s))) {
         let optimizer = RowOptimizer::new(rule).unwrap();
         for width in [0, 1, 2, 9, 17] {
             let mut weights = numbers(3, width);
@@ -240,7 +309,7 @@ fn a_stored_row_is_read_updated_and_rounded() {
             let mut room = vec![f32::NAN; width];
             storage.encode(&weights, &mut lanes, Stream::from_state(0));
             storage.view(&lanes, width).copy_to(&mut weights);
-            let mut state = vec![0.0; optimizer.state_lanes(Lanes { dim: width, wide: 0 })];
+            let mut state = vec![0.0; optimizer.state_lanes(plain(width))];
             optimizer.init_state(&mut state);
             let mut state_apart = state.clone();
             for step in 1..20 {
@@ -316,8 +385,7 @@ fn dense_and_row_agree() {
     for rule in RULES {
         let (dense, state) = train_dense(rule, 103, 10);
         let optimizer = RowOptimizer::new(rule).unwrap();
-        let mut row =
-            (numbers(5, 103), vec![0.0; optimizer.state_lanes(Lanes { dim: 103, wide: 0 })]);
+        let mut row = (numbers(5, 103), vec![0.0; optimizer.state_lanes(plain(103))]);
         for seed in 0..10 {
             optimizer.update(&mut row.0, &mut row.1, &numbers(100 + seed, 103));
         }
@@ -327,16 +395,41 @@ fn dense_and_row_agree() {
     }
 }
 
+/// The rows' arithmetic, with the norm of the whole gradient.
+#[test]
+fn dense_and_row_agree_with_regularization() {
+    for (rule, of) in RULES.into_iter().flat_map(|rule| regularizations().map(|of| (rule, of))) {
+        let mut dense = DenseOptimizer::new(rule).unwrap().regularized(of).unwrap();
+        let optimizer = RowOptimizer::new(rule).unwrap().regularized(of).unwrap();
+        let mut row = row_of(&optimizer, plain(37));
+        let (mut parameters, mut state) = (row.0.clone(), DenseState::new(&rule, 37));
+        for seed in 0..10 {
+            let gradient = numbers(100 + seed, 37);
+            let mut step = dense.begin_step();
+            assert_eq!(step.clips(), of.clip_norm > 0.0);
+            step.clip(f64::from(square_sum_of(&gradient)));
+            step.apply(&mut parameters, state.whole(), &gradient);
+            optimizer.update(&mut row.0, &mut row.1, &gradient);
+        }
+        for (dense, row) in parameters.iter().zip(&row.0) {
+            assert!((dense - row).abs() < 1e-6, "{rule:?} {of:?}: {dense} {row}");
+        }
+        if of.clip_norm == 0.0 {
+            assert_eq!(bits(&parameters), bits(&row.0));
+        }
+    }
+}
+
 #[test]
 fn state_can_be_read_back_and_split() {
-    let (_, saved) = train_dense(RULES[2], 103, 3);
-    let mut state = DenseState::new(&RULES[2], 103);
+    let (_, saved) = train_dense(RULES[3], 103, 3);
+    let mut state = DenseState::new(&RULES[3], 103);
     for ((name, from), (again, to)) in saved.vectors().zip(state.vectors_mut()) {
         assert_eq!(name, again);
         to.copy_from_slice(from);
     }
     assert_eq!(state, saved);
-    let mut optimizer = DenseOptimizer::resume(RULES[2], 3).unwrap();
+    let mut optimizer = DenseOptimizer::new(RULES[3]).unwrap().at_step(3);
     let step = optimizer.begin_step();
     let (mut parameters, gradient) = (numbers(5, 103), numbers(6, 103));
     let mut twin = (parameters.clone(), state.clone());
@@ -349,8 +442,8 @@ fn state_can_be_read_back_and_split() {
 
 #[test]
 fn rules_and_their_state_are_called_as_checkpoints_say() {
-    assert_eq!(RULES.map(|rule| rule.name()), ["sgd", "adagrad", "adam"]);
-    let of_state: [&[&str]; 3] = [&[], &["sum"], &["exp_avg", "exp_avg_sq"]];
+    assert_eq!(RULES.map(|rule| rule.name()), ["sgd", "momentum", "adagrad", "adam"]);
+    let of_state: [&[&str]; 4] = [&[], &["velocity"], &["sum"], &["exp_avg", "exp_avg_sq"]];
     for (rule, names) in RULES.iter().zip(of_state) {
         assert_eq!(rule.state_names(), names);
         let state = DenseState::new(rule, 3);
@@ -370,32 +463,50 @@ fn senseless_settings_are_refused() {
         Rule::adam(f64::INFINITY),
         Rule::Adam(Adam { beta1: 1.0, ..Adam::new(0.1) }),
         Rule::Adam(Adam { beta2: -0.1, ..Adam::new(0.1) }),
+        Rule::Momentum(Momentum { lr: 0.0, momentum: 0.5 }),
+        Rule::Momentum(Momentum { lr: 0.1, momentum: 1.0 }),
     ];
     for rule in bad {
         assert!(matches!(RowOptimizer::new(rule), Err(OptimError::Setting { .. })), "{rule:?}");
         assert!(DenseOptimizer::new(rule).is_err());
     }
     for bad in [-0.1, f64::NAN, f64::INFINITY] {
-        let optimizer = RowOptimizer::new(RULES[0]).unwrap();
-        assert!(optimizer.with_decay(Decay { l2: bad, weight_decay: 0.0 }).is_err());
-        assert!(optimizer.with_decay(Decay { l2: 0.0, weight_decay: bad }).is_err());
+        let regularizations = [
+            Regularization { l2: bad, ..Regularization::default() },
+            Regularization { weight_decay: bad, ..Regularization::default() },
+            Regularization { clip_norm: bad, ..Regularization::default() },
+        ];
+        for of in regularizations {
+            assert!(RowOptimizer::new(RULES[0]).unwrap().regularized(of).is_err());
+            assert!(DenseOptimizer::new(RULES[0]).unwrap().regularized(of).is_err());
+        }
         for rule in [
-            Adagrad { initial: bad, ..Adagrad::new(0.1) },
-            Adagrad { lr: bad, ..Adagrad::new(0.1) },
+            RowRule::RowWiseAdagrad(Adagrad { initial: bad, ..ADAGRAD }),
+            RowRule::RowWiseAdagrad(Adagrad { lr: bad, ..ADAGRAD }),
+            RowRule::RowWiseAdam(Adam { beta1: bad, ..ADAM }),
+            RowRule::Ftrl(Ftrl { lr: bad, ..FTRL }),
+            RowRule::Ftrl(Ftrl { beta: bad, ..FTRL }),
+            RowRule::Ftrl(Ftrl { l1: bad, ..FTRL }),
+            RowRule::Ftrl(Ftrl { initial: bad, ..FTRL }),
         ] {
-            assert!(RowOptimizer::new(RowRule::RowWiseAdagrad(rule)).is_err());
+            assert!(RowOptimizer::new(rule).is_err());
         }
     }
+    let decay = Regularization { weight_decay: 0.1, ..Regularization::default() };
+    let message = RowOptimizer::new(RowRule::Ftrl(FTRL)).unwrap().regularized(decay).unwrap_err();
+    assert_eq!(
+        message.to_string(),
+        "ftrl: weight_decay is 0.1: give a number of 0, as its weights follow from its sums: use l2"
+    );
     let message = RowOptimizer::new(Rule::sgd(-2.0)).unwrap_err().to_string();
     assert_eq!(message, "sgd: lr is -2: give a number above 0 (in f32, from 1e-45 on)");
 }
 
 #[test]
 fn a_rate_of_zero_changes_only_the_state() {
-    for rule in [Rule::sgd(0.1), Rule::adagrad(0.1), Rule::adam(0.1)] {
+    for rule in RULES {
         let optimizer = RowOptimizer::new(rule).unwrap();
-        let (mut weights, mut state) =
-            ([1.0, -2.0], vec![0.0; optimizer.state_lanes(Lanes { dim: 2, wide: 0 })]);
+        let (mut weights, mut state) = ([1.0, -2.0], vec![0.0; optimizer.state_lanes(plain(2))]);
         optimizer.init_state(&mut state);
         let before = state.clone();
         optimizer.with_lr(0.0).unwrap().update(&mut weights, &mut state, &[0.5, 0.25]);

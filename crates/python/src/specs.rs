@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use stepwell_base::initial::Initial;
 use stepwell_base::{ByteCount, Namespace, TableId};
 use stepwell_engine::{Admission, Columns, Field, Life, Pooling, Shape, TableMemory, TableSpec};
-use stepwell_optim::{Decay, RowOptimizer, RowRule, Storage};
+use stepwell_optim::{Regularization, RowOptimizer, RowRule, Storage};
 
 /// A table: attributes of `stepwell.Table`, with its name and optimizer.
 #[derive(Debug, FromPyObject)]
@@ -52,9 +52,9 @@ impl TableArgs {
         };
         let rule = RowRule::of_settings(&self.optimizer, setting);
         let rule = rule.ok_or_else(|| wrong(format!("no optimizer '{}'", self.optimizer)))??;
-        let decay = |name| self.settings.get(name).copied().unwrap_or(0.0);
-        let decay = Decay { l2: decay("l2"), weight_decay: decay("weight_decay") };
-        let optimizer = RowOptimizer::new(rule).and_then(|rule| rule.with_decay(decay));
+        let given = |name| Ok::<_, PyErr>(self.settings.get(name).copied().unwrap_or(0.0));
+        let regularization = Regularization::of_settings(given)?;
+        let optimizer = RowOptimizer::new(rule).and_then(|of| of.regularized(regularization));
         let optimizer = optimizer.map_err(|error| wrong(error.to_string()))?;
         let initial = match (self.init_std, self.init_value) {
             (Some(std), _) => Initial::Normal { std },

@@ -14,11 +14,14 @@ INITIAL = {
     "constant": stepwell.Table(5, init_value=0.25),
 }
 OPTIMIZERS = {
-    "sgd": lambda emb: optim.SGD(emb, lr=0.1, weight_decay=0.05),
+    "sgd": lambda emb: optim.SGD(emb, lr=0.1, weight_decay=0.05, clip_norm=1.0),
+    "momentum": lambda emb: optim.SGD(emb, lr=0.1, momentum=0.5),
     "adagrad": lambda emb: optim.Adagrad(emb, lr=0.1, weight_decay=0.05),
     "row_wise_adagrad": lambda emb: optim.RowWiseAdagrad(emb, lr=0.1, weight_decay=0.05),
     "adam": lambda emb: optim.Adam(emb, lr=0.1, weight_decay=0.05),
     "adamw": lambda emb: optim.AdamW(emb, lr=0.1, weight_decay=0.5),
+    "row_wise_adam": lambda emb: optim.RowWiseAdam(emb, lr=0.1),
+    "ftrl": lambda emb: optim.FTRL(emb, lr=0.1, l1=0.01, l2=0.1),
 }
 
 
@@ -96,6 +99,25 @@ class TablesTest(unittest.TestCase):
                 before -= 0.1 * gradient / (np.sqrt(total) + 1e-6)
             np.testing.assert_allclose(emb.get("a", [7])[0], before, rtol=1e-5)
 
+    def test_ftrl_makes_weights_zero(self):
+        table = {"a": stepwell.Table(4, init_value=0.0)}
+        with stepwell.Embeddings(table, {"a": "a"}, dram="1MiB", arrays="numpy") as emb:
+            optim.FTRL(emb, lr=0.1, l1=1.0)
+            for _ in range(3):
+                emb(np.array([7]))
+                emb.step(np.array([[0.1, -0.1, 2.0, -2.0]], np.float32))
+            [row] = emb.get("a", [7])
+            self.assertEqual(row[:2].tolist(), [0, 0])
+            self.assertTrue(row[2] < 0 < row[3], row)
+
+    def test_a_long_gradient_is_scaled_down(self):
+        table = {"a": stepwell.Table(2, init_value=0.0)}
+        with stepwell.Embeddings(table, {"a": "a"}, dram="1MiB", arrays="numpy") as emb:
+            optim.SGD(emb, lr=1.0, clip_norm=5.0)
+            emb(np.array([1, 2]))
+            emb.step(np.array([[3, 4], [30, 40]], np.float32))
+            np.testing.assert_allclose(emb.get("a", [1, 2]), [[-3, -4], [-3, -4]], rtol=1e-6)
+
     def test_settings_out_of_range_are_refused(self):
         for make, message in [
             (lambda: stepwell.Table(4, init_std=-1.0), "init_std is -1.0"),
@@ -110,6 +132,11 @@ class TablesTest(unittest.TestCase):
             for decay in [-1.0, float("nan"), float("inf")]:
                 with self.assertRaisesRegex(ValueError, f"weight_decay is {decay}"):
                     optim.SGD(emb, lr=0.1, weight_decay=decay)
+            for clip in [0.0, -1.0, float("nan")]:
+                with self.assertRaisesRegex(ValueError, f"clip_norm is {clip}: give a number above"):
+                    optim.Adam(emb, lr=0.1, clip_norm=clip)
+            with self.assertRaisesRegex(ValueError, "l1 is -1"):
+                optim.FTRL(emb, lr=0.1, l1=-1.0)
             optim.AdamW(emb, lr=np.float32(0.1), weight_decay=np.float32(0.5))
             emb(np.array([1]))
             with tempfile.TemporaryDirectory() as home:

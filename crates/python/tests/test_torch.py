@@ -158,12 +158,13 @@ class TorchTest(unittest.TestCase):
     def test_decay_matches_pytorch(self):
         # PyTorch decays every weight in every step, so every step has every row.
         ids = torch.arange(6)
-        for name in ["SGD", "Adagrad", "Adam", "AdamW"]:
+        kinds = [(name, {}) for name in ["SGD", "Adagrad", "Adam", "AdamW"]]
+        for name, more in [*kinds, ("SGD", {"momentum": 0.9})]:
             table = {"a": stepwell.Table(16, init_std=0.5)}
             with stepwell.Embeddings(table, {"a": "a"}, dram="1MiB") as emb:
-                rows = getattr(stepwell.optim, name)(emb, lr=0.1, weight_decay=0.05)
+                rows = getattr(stepwell.optim, name)(emb, lr=0.1, weight_decay=0.05, **more)
                 other = torch.nn.Parameter(torch.from_numpy(emb.get("a", ids)))
-                optimizer = getattr(torch.optim, name)([other], lr=0.1, weight_decay=0.05)
+                optimizer = getattr(torch.optim, name)([other], lr=0.1, weight_decay=0.05, **more)
                 for _ in range(20):
                     (emb(ids) - 0.3).square().sum().backward()
                     rows.step()

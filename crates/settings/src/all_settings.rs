@@ -308,7 +308,7 @@ pub const SETTINGS: &[Setting] = &[
         "optim.rows.kind",
         optim.rows.kind = RowOptimizerKind::Adagrad,
         Always,
-        "sgd, adagrad, row_wise_adagrad or adam for rows"
+        "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for rows"
     ),
     setting!("optim.rows.lr", optim.rows.lr = 0.02, Always, "learning rate of rows")
         .check(|config| check::learning_rate(config.optim.rows.lr)),
@@ -316,13 +316,17 @@ pub const SETTINGS: &[Setting] = &[
     of_optimizer!("optim.rows.initial", optim.rows.initial),
     of_optimizer!("optim.rows.beta1", optim.rows.beta1),
     of_optimizer!("optim.rows.beta2", optim.rows.beta2),
+    of_optimizer!("optim.rows.momentum", optim.rows.momentum),
+    of_optimizer!("optim.rows.beta", optim.rows.beta),
+    of_optimizer!("optim.rows.l1", optim.rows.l1),
     of_optimizer!("optim.rows.l2", optim.rows.l2),
     of_optimizer!("optim.rows.weight_decay", optim.rows.weight_decay),
+    of_optimizer!("optim.rows.clip_norm", optim.rows.clip_norm),
     setting!(
         "optim.dense.kind",
         optim.dense.kind = OptimizerKind::Adam,
         Always,
-        "sgd, adagrad or adam for dense parameters"
+        "sgd, momentum, adagrad or adam for dense parameters"
     ),
     setting!("optim.dense.lr", optim.dense.lr = 0.001, Always, "learning rate of dense parameters")
         .check(|config| check::learning_rate(config.optim.dense.lr)),
@@ -330,6 +334,10 @@ pub const SETTINGS: &[Setting] = &[
     of_optimizer!("optim.dense.initial", optim.dense.initial),
     of_optimizer!("optim.dense.beta1", optim.dense.beta1),
     of_optimizer!("optim.dense.beta2", optim.dense.beta2),
+    of_optimizer!("optim.dense.momentum", optim.dense.momentum),
+    of_optimizer!("optim.dense.l2", optim.dense.l2),
+    of_optimizer!("optim.dense.weight_decay", optim.dense.weight_decay),
+    of_optimizer!("optim.dense.clip_norm", optim.dense.clip_norm),
     setting!(
         "checkpoint.dir",
         checkpoint.dir = None,

@@ -28,44 +28,76 @@ impl Tuning {
 /// The settings, named like their fields.
 #[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
 pub(crate) mod tunings {
-    use super::RowOptimizerKind::{Adagrad, Adam, RowWiseAdagrad};
-    use super::{RowOptimizerKind, Tuning, beta_of, decay_of, eps_of, initial_of};
+    use super::RowOptimizerKind::{
+        Adagrad, Adam, Ftrl, Momentum, RowWiseAdagrad, RowWiseAdam, Sgd,
+    };
+    use super::{RowOptimizerKind, Tuning, beta_of, bound_of, decay_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
-        help: "term added to the root that divides a step; sgd has none",
-        usual: "1e-8 for adam, 1e-10 for others",
+        help: "term added to the root that divides a step; sgd, momentum and ftrl have none",
+        usual: "1e-8 for adam and row_wise_adam, 1e-10 for others",
         check: eps_of,
-        kinds: &[Adagrad, RowWiseAdagrad, Adam],
-        others: "sgd divides by no root",
+        kinds: &[Adagrad, RowWiseAdagrad, Adam, RowWiseAdam],
+        others: "only adagrad, adam and their row-wise forms have it",
     };
     pub(crate) const initial: Tuning = Tuning {
-        help: "initial value of adagrad's sums of squares",
+        help: "initial value of the sums of squares of adagrad, row_wise_adagrad and ftrl",
         usual: "0",
         check: initial_of,
-        kinds: &[Adagrad, RowWiseAdagrad],
-        others: "only adagrad has sums of squares",
+        kinds: &[Adagrad, RowWiseAdagrad, Ftrl],
+        others: "only adagrad, row_wise_adagrad and ftrl have sums of squares",
     };
     pub(crate) const beta1: Tuning = Tuning {
         help: "decay of adam's first moment, the mean of gradients",
         usual: "0.9",
         check: beta_of,
-        kinds: &[Adam],
-        others: "only adam has moments",
+        kinds: &[Adam, RowWiseAdam],
+        others: "only adam and row_wise_adam have moments",
     };
     pub(crate) const beta2: Tuning = Tuning {
         help: "decay of adam's second moment, the mean of their squares",
         usual: "0.999",
         ..beta1
     };
+    pub(crate) const momentum: Tuning = Tuning {
+        help: "part of the velocity that a step with momentum keeps",
+        usual: "0.9",
+        check: beta_of,
+        kinds: &[Momentum],
+        others: "only momentum has a velocity",
+    };
+    pub(crate) const beta: Tuning = Tuning {
+        help: "term added to the root that divides ftrl's rate",
+        usual: "1",
+        check: bound_of,
+        kinds: &[Ftrl],
+        others: "only ftrl has it",
+    };
+    pub(crate) const l1: Tuning = Tuning {
+        help: "ftrl's penalty on the absolute values of weights; larger values make more weights \
+               exactly zero",
+        usual: "0",
+        check: decay_of,
+        ..beta
+    };
     pub(crate) const l2: Tuning = Tuning {
-        help: "a row's weights times this are added to their gradient when it is trained",
+        help: "weights times this are added to their gradient; only rows that are trained shrink",
         usual: "0",
         check: decay_of,
         kinds: &RowOptimizerKind::ALL,
         others: "",
     };
     pub(crate) const weight_decay: Tuning = Tuning {
-        help: "a row's weights times this and the rate are subtracted before it is trained",
+        help: "weights times this and the rate are subtracted before an update, as in AdamW",
+        kinds: &[Sgd, Momentum, Adagrad, RowWiseAdagrad, Adam, RowWiseAdam],
+        others: "the weights of ftrl follow from its sums: use l2",
+        ..l2
+    };
+    pub(crate) const clip_norm: Tuning = Tuning {
+        help: "greatest norm of the gradient of a row, or of all dense parameters; longer ones are \
+               scaled down",
+        usual: "none",
+        check: bound_of,
         ..l2
     };
 }
@@ -98,6 +130,11 @@ fn initial_of(sum: f64) -> Outcome {
 
 fn decay_of(part: f64) -> Outcome {
     right((0.0..=1e6).contains(&part), Plain(part), format_args!("a number from 0 to 1e6"))
+}
+
+fn bound_of(value: f64) -> Outcome {
+    let is_right = value as f32 > 0.0 && value <= 1e6;
+    right(is_right, Plain(value), format_args!("a number above 0 (in f32) and at most 1e6"))
 }
 
 fn beta_of(part: f64) -> Outcome {

@@ -12,6 +12,7 @@ use crate::config::{
     EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name, expanded, ranges,
 };
 use crate::no_effect;
+use crate::optimizer::tunings;
 use crate::setting::{Kept, Setting, setting};
 use crate::setting_types::Typed;
 
@@ -30,12 +31,26 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "optimizer",
         optimizer = None,
         Always,
-        "sgd, adagrad, row_wise_adagrad or adam for its rows"
+        "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for its rows"
     )
     .default_name("`optim.rows.kind`"),
     setting!(TableConfig: "lr", lr = None, Always, "learning rate of its rows")
         .default_name("`optim.rows.lr`")
         .check(|table| given(table.lr, check::learning_rate)),
+    setting!(TableConfig: "l2", l2 = None, BeyondDefault, tunings::l2.help)
+        .default_name("`optim.rows.l2`")
+        .check(|table| tunings::l2.check(table.l2)),
+    setting!(
+        TableConfig: "weight_decay",
+        weight_decay = None,
+        BeyondDefault,
+        tunings::weight_decay.help
+    )
+    .default_name("`optim.rows.weight_decay`")
+    .check(|table| tunings::weight_decay.check(table.weight_decay)),
+    setting!(TableConfig: "clip_norm", clip_norm = None, BeyondDefault, tunings::clip_norm.help)
+        .default_name("`optim.rows.clip_norm`")
+        .check(|table| tunings::clip_norm.check(table.clip_norm)),
     setting!(
         TableConfig: "storage",
         storage = None,

@@ -7,12 +7,12 @@ use stepwell_data::{Layout, Schema};
 use stepwell_device::Choice;
 use stepwell_engine::Blocks;
 use stepwell_nn::Precision;
-use stepwell_optim::{DenseOptimizer, Rule};
+use stepwell_optim::{DenseOptimizer, Regularization, Rule};
 use stepwell_settings::{
     CheckpointConfig, Config, DataConfig, DensePlace, ExchangeKind, SyncConfig, TierConfig,
 };
 
-use crate::models::rule;
+use crate::models::{regularization, rule};
 use crate::{Error, Result};
 
 /// The settings of a run that passed their checks, and the values that follow from them.
@@ -152,6 +152,8 @@ impl RankPlan {
 pub(crate) struct DensePlan {
     /// Optimizer of the parameters.
     pub(crate) rule: Rule,
+    /// Penalties on the parameters and bound of their gradient.
+    pub(crate) regularization: Regularization,
     /// Where the dense part is computed.
     pub(crate) place: DensePlace,
     /// Number type of the operands of products.
@@ -164,6 +166,7 @@ impl DensePlan {
     fn of(config: &Config) -> Self {
         Self {
             rule: rule(&config.optim.dense),
+            regularization: regularization(&config.optim.dense),
             place: config.train.dense,
             precision: config.model.precision,
             seed: config.seed,
@@ -176,6 +179,7 @@ impl DensePlan {
     /// If its settings are invalid.
     pub(crate) fn optimizer(&self) -> Result<DenseOptimizer> {
         DenseOptimizer::new(self.rule)
+            .and_then(|optimizer| optimizer.regularized(self.regularization))
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))
     }
 }

@@ -12,7 +12,7 @@
 use serde_json::{Map, Value, json};
 use stepwell_base::initial::Initial;
 use stepwell_base::{TableId, random};
-use stepwell_optim::{Decay, RowOptimizer, RowRule, Storage};
+use stepwell_optim::{Regularization, RowOptimizer, RowRule, Storage};
 
 use super::reader::Checkpoint;
 use crate::life::{Admission, Life};
@@ -187,9 +187,9 @@ fn optimizer(value: &Value) -> Field<RowOptimizer> {
     let name = text(value, "name")?;
     let rule = RowRule::of_settings(name, |setting| float(value, setting))
         .ok_or_else(|| format!("optimizer '{name}' is not known; use the build that wrote it"))??;
-    let decay = |setting| value.get(setting).map_or(Ok(0.0), |_| float(value, setting));
-    let decay = Decay { l2: decay("l2")?, weight_decay: decay("weight_decay")? };
-    let optimizer = RowOptimizer::new(rule).and_then(|optimizer| optimizer.with_decay(decay));
+    let given = |setting| value.get(setting).map_or(Ok(0.0), |_| float(value, setting));
+    let regularization = Regularization::of_settings(given)?;
+    let optimizer = RowOptimizer::new(rule).and_then(|of| of.regularized(regularization));
     optimizer.map_err(|error| error.to_string())
 }
 
@@ -216,7 +216,7 @@ fn life(value: &Value) -> Field<Option<Life>> {
 #[cfg(test)]
 mod tests {
     use stepwell_base::random::Stream;
-    use stepwell_optim::{Adagrad, Rule};
+    use stepwell_optim::{Adagrad, Adam, Ftrl, Momentum, Rule};
 
     use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
         let mut specs = Vec::new();
         for round in 0..40 {
             for storage in Storage::ALL {
-                for rule in 0..4 {
+                for rule in 0..7 {
                     for life in 0..5 {
                         specs.push(spec(&mut dice, (round, storage, rule, life)));
                     }
@@ -259,10 +259,18 @@ mod tests {
         let rule = match rule {
             0 => Rule::sgd(lr).into(),
             1 => Rule::Adagrad(Adagrad { lr, eps, initial: initial_sum }).into(),
-            2 => Rule::Adam(stepwell_optim::Adam { lr, beta1, beta2, eps }).into(),
+            2 => Rule::Adam(Adam { lr, beta1, beta2, eps }).into(),
+            3 => Rule::Momentum(Momentum { lr, momentum: beta1 }).into(),
+            4 => RowRule::Ftrl(Ftrl { lr, beta: eps, l1: beta2, initial: initial_sum }),
+            5 => RowRule::RowWiseAdam(Adam { lr, beta1, beta2, eps }),
             _ => RowRule::RowWiseAdagrad(Adagrad { lr, eps, initial: initial_sum }),
         };
-        let [l2, weight_decay] = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.01]][round as usize % 3];
+        let decays = !matches!(rule, RowRule::Ftrl(_));
+        let regularization = Regularization {
+            l2: [0.0, 0.5][round as usize % 2],
+            weight_decay: if decays { [0.0, 0.0, 0.01][round as usize % 3] } else { 0.0 },
+            clip_norm: [0.0, 0.0, 0.0, 2.5][round as usize % 4],
+        };
         let optimizer = RowOptimizer::new(rule).unwrap();
         let expire_after = if round % 3 == 0 { 0 } else { dice.next_u64() };
         let lives = |admission| Some(Life { admission, expire_after });
@@ -272,7 +280,7 @@ mod tests {
             dim: (round as usize % 9) + 1 - wide,
             wide,
             storage,
-            optimizer: optimizer.with_decay(Decay { l2, weight_decay }).unwrap(),
+            optimizer: optimizer.regularized(regularization).unwrap(),
             initial,
             seed: dice.next_u64(),
             life: match life {

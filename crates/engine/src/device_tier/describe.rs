@@ -5,9 +5,10 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_device::RowsAt;
 use stepwell_kernels::{
-    NONE, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, STORAGE_BF16, STORAGE_F16, STORAGE_F32, UpdateTable,
+    NONE, RULE_ADAGRAD, RULE_ADAM, RULE_FTRL, RULE_MOMENTUM, RULE_SGD, STORAGE_BF16, STORAGE_F16,
+    STORAGE_F32, UpdateTable,
 };
-use stepwell_optim::{Adagrad, Adam, Decay, RowRule, Rule, Sgd, Storage};
+use stepwell_optim::{Adagrad, Adam, Ftrl, Momentum, Regularization, RowRule, Rule, Sgd, Storage};
 
 use crate::table_spec::TableSpec;
 use crate::{Error, Result};
@@ -50,40 +51,48 @@ pub(crate) fn counts(tables: &[UpdateTable]) -> bool {
 /// Refuses a table whose optimizer no kernel has.
 pub(crate) fn check_optimizer(table: &TableSpec) -> Result<()> {
     let optimizer = table.optimizer;
-    if matches!(optimizer.rule(), RowRule::PerLane(_)) && optimizer.decay() == Decay::default() {
+    let clips = optimizer.regularization().clip_norm > 0.0;
+    if of_rule(optimizer.rule()).is_some() && !clips {
         return Ok(());
     }
     Err(Error::Settings(format!(
-        "table '{}': devices have neither row-wise optimizers nor decay of weights: use device = \
+        "table '{}': devices have neither row-wise optimizers nor clip_norm of rows: use device = \
          host",
         table.name
     )))
 }
 
+/// The fields of a rule; `None` if no kernel has it.
+fn of_rule(rule: &RowRule) -> Option<UpdateTable> {
+    let none = UpdateTable::default();
+    Some(match *rule {
+        RowRule::PerLane(Rule::Sgd(Sgd { lr })) => {
+            UpdateTable { rule: RULE_SGD, rate: lr as f32, ..none }
+        }
+        RowRule::PerLane(Rule::Momentum(Momentum { lr, momentum: beta2 })) => {
+            UpdateTable { rule: RULE_MOMENTUM, rate: lr as f32, beta2, ..none }
+        }
+        RowRule::PerLane(Rule::Adagrad(Adagrad { lr, eps, .. })) => {
+            UpdateTable { rule: RULE_ADAGRAD, rate: -lr as f32, eps: eps as f32, ..none }
+        }
+        RowRule::PerLane(Rule::Adam(Adam { lr, beta1, beta2, eps })) => {
+            UpdateTable { rule: RULE_ADAM, lr, beta1, beta2, eps: eps as f32, ..none }
+        }
+        RowRule::Ftrl(Ftrl { lr, beta, l1, .. }) => {
+            let (rate, eps, l1) = ((1.0 / lr) as f32, beta as f32, l1 as f32);
+            UpdateTable { rule: RULE_FTRL, lr, rate, eps, l1, ..none }
+        }
+        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) => return None,
+    })
+}
+
 /// Describes `rows` rows of `table` at `at`, without the places of lists.
 pub(crate) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {
-    let RowRule::PerLane(rule) = *table.optimizer.rule() else {
+    let optimizer = &table.optimizer;
+    let Some(of_rule) = of_rule(optimizer.rule()) else {
         unreachable!("a plan for devices refuses other rules");
     };
-    let of_rule = match rule {
-        Rule::Sgd(Sgd { lr }) => {
-            UpdateTable { rule: RULE_SGD, rate: lr as f32, ..UpdateTable::default() }
-        }
-        Rule::Adagrad(Adagrad { lr, eps, .. }) => UpdateTable {
-            rule: RULE_ADAGRAD,
-            rate: -lr as f32,
-            eps: eps as f32,
-            ..UpdateTable::default()
-        },
-        Rule::Adam(Adam { lr, beta1, beta2, eps }) => UpdateTable {
-            rule: RULE_ADAM,
-            lr,
-            beta1,
-            beta2,
-            eps: eps as f32,
-            ..UpdateTable::default()
-        },
-    };
+    let regularization = optimizer.regularization();
     UpdateTable {
         slab: at.first_lane as u64,
         rows: rows as u32,
@@ -94,6 +103,9 @@ pub(crate) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTabl
         bag_factors: NONE,
         rounding: NONE,
         skip: NONE,
+        l2: regularization.l2 as f32,
+        keep: regularization.keep(optimizer.lr()),
+        regularized: u32::from(regularization != Regularization::default()),
         ..of_rule
     }
 }

@@ -23,6 +23,10 @@ pub const RULE_SGD: u32 = 0;
 pub const RULE_ADAGRAD: u32 = 1;
 /// Adam.
 pub const RULE_ADAM: u32 = 2;
+/// Gradient descent with momentum.
+pub const RULE_MOMENTUM: u32 = 3;
+/// FTRL-Proximal.
+pub const RULE_FTRL: u32 = 4;
 
 /// A table whose rows are pooled. // 48 bytes
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
@@ -52,7 +56,7 @@ pub struct PoolTable {
     pub padding: u32,
 }
 
-/// A table whose rows are updated. // 128 bytes
+/// A table whose rows are updated. // 144 bytes
 ///
 /// An item of a table is four weights of a row, or a pair of 16-bit weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
@@ -62,15 +66,16 @@ pub struct UpdateTable {
     pub slab: u64,
     /// First lane of the table's sums, after the sums of earlier tables, if sums are separate.
     pub sums: u64,
-    /// Adam: learning rate.
+    /// Adam, FTRL-Proximal: learning rate.
     pub lr: f64,
     /// Adam: decay of the mean of gradients.
     pub beta1: f64,
-    /// Adam: decay of the mean of squared gradients.
+    /// Adam: decay of the mean of squared gradients; momentum: part of the velocity that remains.
     pub beta2: f64,
-    /// Sgd: learning rate; Adagrad: learning rate times -1.
+    /// Sgd, momentum: learning rate; Adagrad: learning rate times -1; FTRL-Proximal: 1 over the
+    /// learning rate.
     pub rate: f32,
-    /// Adagrad, Adam: added to the root.
+    /// Adagrad, Adam, FTRL-Proximal: added to the root.
     pub eps: f32,
     /// Number of items of the tables before it.
     pub first_item: u32,
@@ -114,6 +119,14 @@ pub struct UpdateTable {
     pub frequent: u32,
     /// Number of frequent rows; 0 if `rows_update` updates these, too.
     pub frequent_rows: u32,
+    /// FTRL-Proximal: penalty on the absolute values of weights.
+    pub l1: f32,
+    /// Factor of a weight that is added to its gradient; FTRL-Proximal has it in closed form.
+    pub l2: f32,
+    /// Factor of a weight before the update.
+    pub keep: f32,
+    /// Not 0 if `l2` and `keep` apply.
+    pub regularized: u32,
 }
 
 /// Number of f32 weights of an item of an update.

@@ -7,7 +7,7 @@ use super::*;
 #[expect(unsafe_code, reason = "sizes and offsets that the C++ compiler has")]
 unsafe extern "C" {
     safe static stepwell_pool_table: [u32; 13];
-    safe static stepwell_update_table: [u32; 28];
+    safe static stepwell_update_table: [u32; 32];
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn rust_and_cpp_agree_on_the_bytes_of_descriptors() {
     assert_eq!(pool, stepwell_pool_table[..pool.len()]);
     let update = offsets!(UpdateTable, slab sums lr beta1 beta2 rate eps first_item rows row_lanes
         slots bag_ends bags bag_factors fields columns dim wide storage rule rounding skip
-        block_ends blocks first_block frequent frequent_rows);
+        block_ends blocks first_block frequent frequent_rows l1 l2 keep regularized);
     assert_eq!(update, stepwell_update_table[..update.len()]);
-    assert_eq!((pool[0], update[0]), (48, 128));
+    assert_eq!((pool[0], update[0]), (48, 144));
 }

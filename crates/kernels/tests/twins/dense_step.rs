@@ -1,12 +1,10 @@
 //! Losses, sums over blocks and dense optimizers, with the same bits as the processor's code.
 
-#![expect(clippy::unwrap_used, reason = "settings of the rules are in their ranges")]
-
-use super::support::batch::rules;
+use super::support::batch::{regularization, rules};
 use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_kernels::host::Schedule;
-use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
-use stepwell_optim::{DenseOptimizer, DenseState, Rule, StepNumbers};
+use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_MOMENTUM, RULE_SGD};
+use stepwell_optim::{DenseOptimizer, DenseState, StepNumbers};
 
 /// Prediction, loss and slope, as in `stepwell-nn`.
 fn outcome(kind: u32, logit: f64, label: f64) -> [f64; 3] {
@@ -211,10 +209,12 @@ fn blocks_are_summed_by_the_tree() {
 
 #[test]
 fn optimizers_have_the_bits_of_the_processor() {
-    for (rule, number) in rules().into_iter().zip([RULE_SGD, RULE_ADAGRAD, RULE_ADAM]) {
-        for count in sizes() {
-            for schedule in SCHEDULES {
-                step(&rule, number, count, |args| {
+    let numbers = [RULE_SGD, RULE_ADAGRAD, RULE_ADAM, RULE_MOMENTUM];
+    for (rule, number) in rules().into_iter().zip(numbers) {
+        let plain = DenseOptimizer::new(rule).unwrap();
+        for optimizer in [plain, plain.regularized(regularization()).unwrap()] {
+            for (count, schedule) in sizes().into_iter().flat_map(|n| SCHEDULES.map(|s| (n, s))) {
+                step(optimizer, number, count, |args| {
                     run("dense_update", count as u64, schedule, args);
                 });
             }
@@ -222,12 +222,12 @@ fn optimizers_have_the_bits_of_the_processor() {
     }
 }
 
-/// A step of a rule, launched and by the processor's own code.
-fn step(rule: &Rule, number: u32, count: usize, launch: impl Fn(&mut [Arg<'_>])) {
+/// Steps of `optimizer`, launched and by the processor's own code.
+fn step(mut optimizer: DenseOptimizer, number: u32, count: usize, launch: impl Fn(&mut [Arg<'_>])) {
     let mut dice = Dice(count as u64);
-    let mut optimizer = DenseOptimizer::new(*rule).unwrap();
+    let rule = *optimizer.rule();
     let mut expected = dice.numbers(count);
-    let mut expected_state = DenseState::new(rule, count);
+    let mut expected_state = DenseState::new(&rule, count);
     let flat = |state: &DenseState| -> Vec<f32> {
         state.vectors().flat_map(|(_, values)| values.to_vec()).collect()
     };
@@ -236,7 +236,8 @@ fn step(rule: &Rule, number: u32, count: usize, launch: impl Fn(&mut [Arg<'_>]))
         let gradient = dice.numbers(count);
         let step = optimizer.begin_step();
         step.apply(&mut expected, expected_state.whole(), &gradient);
-        let StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps } = step.numbers();
+        let numbers = step.numbers();
+        let StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps, .. } = numbers;
         let mut args = vec![
             Arg::FMut(&mut parameters),
             Arg::FMut(&mut state),
@@ -245,6 +246,8 @@ fn step(rule: &Rule, number: u32, count: usize, launch: impl Fn(&mut [Arg<'_>]))
             Arg::U32(number),
         ];
         args.extend([gain1, beta2, gain2, rate, correction2_root, eps].map(Arg::F32));
+        args.push(Arg::U32(numbers.is_regularized.into()));
+        args.extend([numbers.l2, numbers.keep].map(Arg::F32));
         launch(&mut args);
         assert_eq!(bits(&parameters), bits(&expected), "{rule:?}, {count} parameters");
         assert_eq!(bits(&state), bits(&flat(&expected_state)), "{rule:?}, {count} parameters");

@@ -1,6 +1,6 @@
 //! Pooled embeddings and first-order sums have the bits of a plain loop.
 
-use super::support::batch::{Batch, Shape, rules};
+use super::support::batch::{Batch, Shape, optimizers};
 use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 
 use stepwell_optim::Storage;
@@ -72,8 +72,8 @@ fn compare_with(batch: &Batch, width: usize, (x, first_order): &(Vec<f32>, Vec<f
 }
 
 fn shape(dim: usize, wide: usize, storage: Storage, is_weighed: bool) -> Shape {
-    let rule = rules()[dim % 3];
-    Shape { dim, wide, fields: 2, storage, rule, is_weighed, keys: 90, more_lanes: 1 }
+    let optimizer = optimizers()[dim % 3];
+    Shape { dim, wide, fields: 2, storage, optimizer, is_weighed, keys: 90, more_lanes: 1 }
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn columns_may_stand_in_any_order() {
     let mut dice = Dice(13);
     for swapped in [(0, 3), (1, 2), (0, 8), (5, 11)] {
         let shape = Shape { more_lanes: 0, ..shape(8, 0, Storage::F32, false) };
-        let shape = Shape { rule: rules()[0], ..shape };
+        let shape = Shape { optimizer: optimizers()[0], ..shape };
         let mut batch = Batch::drawn(33, &[shape], &mut dice);
         let (mut x, first_order) = pooled(&batch, batch.columns);
         for word in 0..3 {

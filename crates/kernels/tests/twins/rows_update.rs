@@ -2,13 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "every row occurs, and settings are in their ranges")]
 
-use super::support::batch::{Batch, Shape, Table, rules};
+use super::support::batch::{Batch, Shape, Table, all_optimizers, optimizers};
 use super::support::{Arg, Dice, Lists, SCHEDULES, bits, run, sizes};
 use stepwell_base::random::Stream;
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{FREQUENT_BAGS, NONE, UpdateTable};
-use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
-use stepwell_optim::{Rule, Storage, Stored};
+use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_FTRL, RULE_MOMENTUM, RULE_SGD};
+use stepwell_optim::{
+    Ftrl, Momentum, Regularization, RowOptimizer, RowRule, Rule, Storage, Stored,
+};
 
 /// An update of a mini-batch's rows.
 struct Update {
@@ -126,7 +128,7 @@ impl Update {
                 let (lanes, state) = model.split_at_mut(shape.storage.lanes(shape.width()));
                 let random = Stream::from_state(self.rounding[number][row]);
                 let stored = Stored { storage: shape.storage, lanes, random, room: &mut room };
-                shape.optimizer().update_stored(stored, state, gradient);
+                shape.optimizer.update_stored(stored, state, gradient);
             }
         }
         (rows, all_sums)
@@ -273,30 +275,50 @@ fn described(table: &Table, lists: &mut Lists) -> UpdateTable {
         storage: shape.storage as u32,
         ..UpdateTable::default()
     };
-    match shape.rule {
-        Rule::Sgd(sgd) => UpdateTable { rule: RULE_SGD, rate: sgd.lr as f32, ..of },
-        Rule::Adagrad(adagrad) => {
+    let regularization = shape.optimizer.regularization();
+    let of = UpdateTable {
+        l2: regularization.l2 as f32,
+        keep: regularization.keep(shape.optimizer.lr()),
+        regularized: u32::from(regularization != Regularization::default()),
+        ..of
+    };
+    match *shape.optimizer.rule() {
+        RowRule::PerLane(Rule::Sgd(sgd)) => {
+            UpdateTable { rule: RULE_SGD, rate: sgd.lr as f32, ..of }
+        }
+        RowRule::PerLane(Rule::Momentum(Momentum { lr, momentum })) => {
+            UpdateTable { rule: RULE_MOMENTUM, rate: lr as f32, beta2: momentum, ..of }
+        }
+        RowRule::PerLane(Rule::Adagrad(adagrad)) => {
             let (rate, eps) = (-adagrad.lr as f32, adagrad.eps as f32);
             UpdateTable { rule: RULE_ADAGRAD, rate, eps, ..of }
         }
-        Rule::Adam(adam) => {
+        RowRule::PerLane(Rule::Adam(adam)) => {
             let (lr, beta1, beta2) = (adam.lr, adam.beta1, adam.beta2);
             UpdateTable { rule: RULE_ADAM, lr, beta1, beta2, eps: adam.eps as f32, ..of }
         }
+        RowRule::Ftrl(Ftrl { lr, beta, l1, .. }) => {
+            let (rate, eps, l1) = ((1.0 / lr) as f32, beta as f32, l1 as f32);
+            UpdateTable { rule: RULE_FTRL, lr, rate, eps, l1, ..of }
+        }
+        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) => unreachable!("no kernel has it"),
     }
 }
 
-fn shape(dim: usize, wide: usize, storage: Storage, rule: Rule) -> Shape {
-    Shape { dim, wide, fields: 2, storage, rule, is_weighed: false, keys: 60, more_lanes: 2 }
+fn shape(dim: usize, wide: usize, storage: Storage, optimizer: RowOptimizer) -> Shape {
+    let (is_weighed, keys, more_lanes) = (false, 60, 2);
+    Shape { dim, wide, fields: 2, storage, optimizer, is_weighed, keys, more_lanes }
 }
 
 #[test]
 fn every_storage_with_every_optimizer() {
     let mut dice = Dice(21);
-    for (storage, rule) in Storage::ALL.into_iter().flat_map(|s| rules().map(|r| (s, r))) {
+    for (storage, optimizer) in
+        Storage::ALL.into_iter().flat_map(|s| all_optimizers().into_iter().map(move |o| (s, o)))
+    {
         for (dim, wide) in [(0, 1), (1, 0), (1, 1), (3, 0), (5, 1), (16, 0), (16, 1), (17, 1)] {
             for is_weighed in [false, true] {
-                let shape = Shape { is_weighed, ..shape(dim, wide, storage, rule) };
+                let shape = Shape { is_weighed, ..shape(dim, wide, storage, optimizer) };
                 let batch = Batch::drawn(61, &[shape], &mut dice);
                 Update::drawn(batch, (8, 0), &mut dice).compare();
             }
@@ -310,8 +332,8 @@ fn any_blocks_of_a_mini_batch() {
     for blocks in [1, 2, 3, 4, 5, 6, 7, 8, 64] {
         for first_block in [0, 1, 2, 3, 5, 6, 60, 1000] {
             let shapes = [
-                shape(3, 1, Storage::F32, rules()[1]),
-                Shape { keys: 2, ..shape(2, 0, Storage::Bf16, rules()[0]) },
+                shape(3, 1, Storage::F32, optimizers()[1]),
+                Shape { keys: 2, ..shape(2, 0, Storage::Bf16, optimizers()[0]) },
             ];
             let batch = Batch::drawn(9 * blocks, &shapes, &mut dice);
             Update::drawn(batch, (blocks, first_block), &mut dice).compare();
@@ -322,7 +344,7 @@ fn any_blocks_of_a_mini_batch() {
 #[test]
 fn several_tables_of_different_shapes_at_once() {
     let mut dice = Dice(23);
-    let [sgd, adagrad, adam] = rules();
+    let [sgd, adagrad, adam] = optimizers();
     let shapes = [
         shape(16, 1, Storage::F32, adam),
         Shape { fields: 1, is_weighed: true, ..shape(5, 0, Storage::F16, adagrad) },
@@ -345,7 +367,7 @@ fn several_tables_of_different_shapes_at_once() {
 #[test]
 fn rows_that_occur_often() {
     let mut dice = Dice(25);
-    let [sgd, adagrad, adam] = rules();
+    let [sgd, adagrad, adam] = optimizers();
     for (dim, wide, storage) in [
         (0, 1, Storage::F32),
         (16, 1, Storage::F32),
@@ -353,7 +375,7 @@ fn rows_that_occur_often() {
         (63, 1, Storage::F16),
         (70, 1, Storage::F32),
     ] {
-        let often = |keys, rule| Shape { keys, ..shape(dim, wide, storage, rule) };
+        let often = |keys, of| Shape { keys, ..shape(dim, wide, storage, of) };
         let shapes = [
             often(1, adagrad),
             Shape { fields: 1, is_weighed: true, ..often(30, adam) },
@@ -375,7 +397,8 @@ fn rows_that_occur_often() {
 fn many_steps_of_adam() {
     let mut dice = Dice(24);
     let rule = Rule::Adam(stepwell_optim::Adam { beta2: 0.5, ..stepwell_optim::Adam::new(0.01) });
-    let batch = Batch::drawn(20, &[shape(4, 1, Storage::F32, rule)], &mut dice);
+    let adam = RowOptimizer::new(rule).unwrap();
+    let batch = Batch::drawn(20, &[shape(4, 1, Storage::F32, adam)], &mut dice);
     let mut update = Update::drawn(batch, (4, 0), &mut dice);
     for step in 0..300 {
         let fresh = if step < 5 { 1e-3 } else { 0.0 };

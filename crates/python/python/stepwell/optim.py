@@ -17,14 +17,20 @@ class RowOptimizer(_Base):  # type: ignore[misc]
 
     name = ""
 
-    def __init__(self, emb: Any, lr: float, **settings: float) -> None:
+    def __init__(
+        self, emb: Any, lr: float, clip_norm: float | None = None, **settings: float
+    ) -> None:
         if not hasattr(emb, "_set_optimizer"):
             raise TypeError(f"give the Embeddings, not {type(emb).__name__}")
         if not 0 < lr < float("inf"):
             raise ValueError(f"lr is {lr}: give a number above 0")
+        if clip_norm is not None:
+            if not 0 < clip_norm < float("inf"):
+                raise ValueError(f"clip_norm is {clip_norm}: give a number above 0")
+            settings["clip_norm"] = clip_norm
         for setting, value in settings.items():
             if not 0 <= value < float("inf"):
-                called = "weight_decay" if setting == "l2" else setting
+                called = "weight_decay" if setting == "l2" and self.name != "ftrl" else setting
                 raise ValueError(f"{called} is {value}: give a number from 0 on")
         # A decay of 0 is none, as in checkpoints of earlier versions.
         decays = ("l2", "weight_decay")
@@ -82,17 +88,29 @@ class RowOptimizer(_Base):  # type: ignore[misc]
 
 
 class SGD(RowOptimizer):
-    """Gradient descent. `weight_decay` times the weights is added to the gradient of a mini-batch's
-    rows."""
+    """Gradient descent. With `momentum`, each row has its own velocity. `weight_decay` times the
+    weights is added to the gradient of a mini-batch's rows. A row's gradient longer than
+    `clip_norm` is scaled down to it."""
 
     name = "sgd"
 
-    def __init__(self, emb: Any, lr: float, weight_decay: float = 0.0) -> None:
-        super().__init__(emb, lr, l2=weight_decay)
+    def __init__(
+        self,
+        emb: Any,
+        lr: float,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        clip_norm: float | None = None,
+    ) -> None:
+        settings = {"l2": weight_decay}
+        if momentum != 0:
+            self.name, settings["momentum"] = "momentum", momentum
+        super().__init__(emb, lr, clip_norm, **settings)
 
 
 class Adagrad(RowOptimizer):
-    """Adagrad; each row has its own sums of squares. `weight_decay` is as in `SGD`."""
+    """Adagrad; each row has its own sums of squares. `weight_decay` and `clip_norm` are as in
+    `SGD`."""
 
     name = "adagrad"
 
@@ -103,8 +121,10 @@ class Adagrad(RowOptimizer):
         eps: float = 1e-10,
         initial_accumulator_value: float = 0.0,
         weight_decay: float = 0.0,
+        clip_norm: float | None = None,
     ) -> None:
-        super().__init__(emb, lr, eps=eps, initial=initial_accumulator_value, l2=weight_decay)
+        settings = {"eps": eps, "initial": initial_accumulator_value, "l2": weight_decay}
+        super().__init__(emb, lr, clip_norm, **settings)
 
 
 class RowWiseAdagrad(Adagrad):
@@ -115,8 +135,8 @@ class RowWiseAdagrad(Adagrad):
 
 
 class Adam(RowOptimizer):
-    """Adam; each row has its own moments and counts its own steps. `weight_decay` is as in
-    `SGD`."""
+    """Adam; each row has its own moments and counts its own steps. `weight_decay` and `clip_norm`
+    are as in `SGD`."""
 
     name = "adam"
 
@@ -127,13 +147,22 @@ class Adam(RowOptimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        clip_norm: float | None = None,
     ) -> None:
-        super().__init__(emb, lr, beta1=betas[0], beta2=betas[1], eps=eps, l2=weight_decay)
+        settings = {"beta1": betas[0], "beta2": betas[1], "eps": eps, "l2": weight_decay}
+        super().__init__(emb, lr, clip_norm, **settings)
+
+
+class RowWiseAdam(Adam):
+    """Adam with one second moment for each row, of the mean of its squared gradients, as in
+    FBGEMM."""
+
+    name = "row_wise_adam"
 
 
 class AdamW(RowOptimizer):
     """Adam with decoupled decay: rows of the current mini-batch shrink by `lr` times `weight_decay`
-    before their update."""
+    before their update. `clip_norm` is as in `SGD`."""
 
     name = "adam"
 
@@ -144,6 +173,28 @@ class AdamW(RowOptimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.01,
+        clip_norm: float | None = None,
     ) -> None:
         settings = {"beta1": betas[0], "beta2": betas[1], "eps": eps}
-        super().__init__(emb, lr, **settings, weight_decay=weight_decay)
+        super().__init__(emb, lr, clip_norm, **settings, weight_decay=weight_decay)
+
+
+class FTRL(RowOptimizer):
+    """FTRL-Proximal (McMahan et al., KDD 2013): weights are exactly zero while their summed
+    gradients stay within `l1`. A row's first update replaces its initial weights. `l2` is the
+    penalty in closed form, and `clip_norm` is as in `SGD`."""
+
+    name = "ftrl"
+
+    def __init__(
+        self,
+        emb: Any,
+        lr: float,
+        beta: float = 1.0,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        clip_norm: float | None = None,
+    ) -> None:
+        settings = {"beta": beta, "l1": l1, "l2": l2, "initial": initial_accumulator_value}
+        super().__init__(emb, lr, clip_norm, **settings)

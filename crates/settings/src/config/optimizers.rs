@@ -14,6 +14,8 @@ pub struct OptimConfig {
 pub enum OptimizerKind {
     /// Gradient descent.
     Sgd,
+    /// Gradient descent with momentum.
+    Momentum,
     /// Adagrad.
     Adagrad,
     /// Adam.
@@ -22,12 +24,13 @@ pub enum OptimizerKind {
 
 impl OptimizerKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Sgd, Self::Adagrad, Self::Adam];
+    pub const ALL: [Self; 4] = [Self::Sgd, Self::Momentum, Self::Adagrad, Self::Adam];
 
     /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sgd => "sgd",
+            Self::Momentum => "momentum",
             Self::Adagrad => "adagrad",
             Self::Adam => "adam",
         }
@@ -39,25 +42,42 @@ impl OptimizerKind {
 pub enum RowOptimizerKind {
     /// Gradient descent.
     Sgd,
+    /// Gradient descent with momentum.
+    Momentum,
     /// Adagrad.
     Adagrad,
     /// Adagrad with one sum for each row.
     RowWiseAdagrad,
     /// Adam.
     Adam,
+    /// Adam with one mean of squares for each row.
+    RowWiseAdam,
+    /// FTRL-Proximal.
+    Ftrl,
 }
 
 impl RowOptimizerKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Sgd, Self::Adagrad, Self::RowWiseAdagrad, Self::Adam];
+    pub const ALL: [Self; 7] = [
+        Self::Sgd,
+        Self::Momentum,
+        Self::Adagrad,
+        Self::RowWiseAdagrad,
+        Self::Adam,
+        Self::RowWiseAdam,
+        Self::Ftrl,
+    ];
 
     /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sgd => OptimizerKind::Sgd.name(),
+            Self::Momentum => OptimizerKind::Momentum.name(),
             Self::Adagrad => OptimizerKind::Adagrad.name(),
             Self::RowWiseAdagrad => "row_wise_adagrad",
             Self::Adam => OptimizerKind::Adam.name(),
+            Self::RowWiseAdam => "row_wise_adam",
+            Self::Ftrl => "ftrl",
         }
     }
 }
@@ -66,74 +86,62 @@ impl From<OptimizerKind> for RowOptimizerKind {
     fn from(kind: OptimizerKind) -> Self {
         match kind {
             OptimizerKind::Sgd => Self::Sgd,
+            OptimizerKind::Momentum => Self::Momentum,
             OptimizerKind::Adagrad => Self::Adagrad,
             OptimizerKind::Adam => Self::Adam,
         }
     }
 }
 
-/// An optimizer of dense parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OptimizerConfig {
-    /// Kind of the optimizer.
-    pub kind: OptimizerKind,
-    /// Learning rate.
-    pub lr: f64,
-    /// For Adagrad and Adam: term added to the root that divides a step.
-    pub eps: Option<f64>,
-    /// For Adagrad: initial value of the sum of squares.
-    pub initial: Option<f64>,
-    /// For Adam: decay of the mean of gradients.
-    pub beta1: Option<f64>,
-    /// For Adam: decay of the mean of their squares.
-    pub beta2: Option<f64>,
-}
-
-impl OptimizerConfig {
-    /// An optimizer of this kind and rate, with the usual values otherwise.
-    pub const fn new(kind: OptimizerKind, lr: f64) -> Self {
-        Self { kind, lr, eps: None, initial: None, beta1: None, beta2: None }
-    }
-}
-
 /// An optimizer of rows.
+pub type RowOptimizerConfig = OptimizerConfig<RowOptimizerKind>;
+
+/// An optimizer, by default of dense parameters. Which kinds have a setting is in
+/// `optimizer::tunings`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RowOptimizerConfig {
+pub struct OptimizerConfig<K = OptimizerKind> {
     /// Kind of the optimizer.
-    pub kind: RowOptimizerKind,
+    pub kind: K,
     /// Learning rate.
     pub lr: f64,
-    /// For Adagrad, row-wise Adagrad and Adam: term added to the root that divides a step.
+    /// Term added to the root that divides a step.
     pub eps: Option<f64>,
-    /// For Adagrad and row-wise Adagrad: initial value of the sum of squares.
+    /// Initial value of sums of squares.
     pub initial: Option<f64>,
-    /// For Adam: decay of the mean of gradients.
+    /// Decay of the mean of gradients.
     pub beta1: Option<f64>,
-    /// For Adam: decay of the mean of their squares.
+    /// Decay of the mean of their squares.
     pub beta2: Option<f64>,
+    /// Part of the velocity that a step keeps.
+    pub momentum: Option<f64>,
+    /// For FTRL-Proximal: term added to the root that divides the rate.
+    pub beta: Option<f64>,
+    /// For FTRL-Proximal: penalty on the absolute values of weights.
+    pub l1: Option<f64>,
     /// The weights times this are added to their gradient.
     pub l2: Option<f64>,
     /// The weights times this and the learning rate are subtracted before an update.
     pub weight_decay: Option<f64>,
+    /// Greatest norm of a gradient.
+    pub clip_norm: Option<f64>,
 }
 
-impl RowOptimizerConfig {
+impl<K: Copy> OptimizerConfig<K> {
     /// An optimizer of this kind and rate, with the usual values otherwise.
-    pub const fn new(kind: RowOptimizerKind, lr: f64) -> Self {
-        let (eps, initial, beta1, beta2, l2, weight_decay) = (None, None, None, None, None, None);
-        Self { kind, lr, eps, initial, beta1, beta2, l2, weight_decay }
-    }
-
-    /// The optimizer of dense parameters with the same arithmetic, but for `l2` and `weight_decay`;
-    /// `None` if there is none.
-    pub fn as_dense(&self) -> Option<OptimizerConfig> {
-        let kind = match self.kind {
-            RowOptimizerKind::Sgd => OptimizerKind::Sgd,
-            RowOptimizerKind::Adagrad => OptimizerKind::Adagrad,
-            RowOptimizerKind::Adam => OptimizerKind::Adam,
-            RowOptimizerKind::RowWiseAdagrad => return None,
-        };
-        let Self { lr, eps, initial, beta1, beta2, .. } = *self;
-        Some(OptimizerConfig { kind, lr, eps, initial, beta1, beta2 })
+    pub const fn new(kind: K, lr: f64) -> Self {
+        Self {
+            kind,
+            lr,
+            eps: None,
+            initial: None,
+            beta1: None,
+            beta2: None,
+            momentum: None,
+            beta: None,
+            l1: None,
+            l2: None,
+            weight_decay: None,
+            clip_norm: None,
+        }
     }
 }

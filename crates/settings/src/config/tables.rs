@@ -4,6 +4,7 @@ use stepwell_base::ByteCount;
 use stepwell_engine::Pooling;
 use stepwell_optim::Storage;
 
+use super::RowOptimizerKind::Ftrl;
 use super::{Config, RowOptimizerConfig, RowOptimizerKind, RowsConfig};
 
 /// The table that exists without being named; without features, it has all id columns.
@@ -22,6 +23,12 @@ pub struct TableConfig {
     pub optimizer: Option<RowOptimizerKind>,
     /// Learning rate of its rows.
     pub lr: Option<f64>,
+    /// The weights of its rows times this are added to their gradient.
+    pub l2: Option<f64>,
+    /// The weights of its rows times this and the learning rate are subtracted before an update.
+    pub weight_decay: Option<f64>,
+    /// Greatest norm of the gradient of one of its rows.
+    pub clip_norm: Option<f64>,
     /// Format of weights in its rows.
     pub storage: Option<Storage>,
     /// Initial embedding weights are uniform in [-range, range).
@@ -73,6 +80,9 @@ impl TableConfig {
             dim: Some(dim),
             optimizer: Some(optimizer.kind),
             lr: Some(optimizer.lr),
+            l2: optimizer.l2,
+            weight_decay: optimizer.weight_decay,
+            clip_norm: optimizer.clip_norm,
             storage: Some(rows.storage),
             init_range: Some(init_range),
             admit_after: Some(rows.admit_after),
@@ -88,12 +98,16 @@ impl TableConfig {
     /// if the kind is the same.
     fn optimizer(&self, rows: &RowOptimizerConfig) -> RowOptimizerConfig {
         let (kind, lr) = (self.optimizer.unwrap_or(rows.kind), self.lr.unwrap_or(rows.lr));
-        match kind == rows.kind {
-            true => RowOptimizerConfig { lr, ..rows.clone() },
-            false => {
-                let RowOptimizerConfig { l2, weight_decay, .. } = *rows;
-                RowOptimizerConfig { l2, weight_decay, ..RowOptimizerConfig::new(kind, lr) }
-            }
+        let of_kind =
+            if kind == rows.kind { rows.clone() } else { RowOptimizerConfig::new(kind, lr) };
+        let weight_decay = self.weight_decay.or(rows.weight_decay);
+        RowOptimizerConfig {
+            lr,
+            l2: self.l2.or(rows.l2),
+            // Inherited, but not by a table that can't have it.
+            weight_decay: if kind == Ftrl { self.weight_decay } else { weight_decay },
+            clip_norm: self.clip_norm.or(rows.clip_norm),
+            ..of_kind
         }
     }
 

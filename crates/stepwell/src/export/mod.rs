@@ -33,7 +33,7 @@ use crate::snapshots::{VisitRow, each_row, largest_index, largest_indexes_of_gro
 
 /// Sections of the dense part with a value for each parameter; other sections are counts, or
 /// belong to rows.
-pub(crate) const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
+pub(crate) const VECTORS: [&str; 5] = ["parameters", "velocity", "sum", "exp_avg", "exp_avg_sq"];
 
 /// Writes a checkpoint as tensors.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_engine::Dense;
-use stepwell_optim::{DenseOptimizer, DenseState};
+use stepwell_optim::{DenseOptimizer, DenseState, square_sum_of};
 use stepwell_sync::{Optimizer, Share};
 
+use super::LANES;
 use super::sections::{Sections, sections};
 use crate::Result;
 use crate::run_plan::DensePlan;
@@ -74,6 +75,11 @@ impl Optimizer<f32> for AgreedOptimizer {
         let State { optimizer, state, scaled } = &mut *self.state();
         let lanes = scaled.iter_mut().zip(gradient);
         lanes.for_each(|(scaled, lane)| *scaled = *lane * share.mean as f32);
-        optimizer.begin_step().times(share.of_round).apply(parameters, state.whole(), scaled);
+        let mut step = optimizer.begin_step().times(share.of_round);
+        if step.clips() {
+            let parts = scaled.chunks(LANES).map(|part| f64::from(square_sum_of(part)));
+            step.clip(parts.sum());
+        }
+        step.apply(parameters, state.whole(), scaled);
     }
 }

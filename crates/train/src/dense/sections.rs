@@ -64,11 +64,11 @@ impl<'a> Sections<'a> {
     /// The optimizer with the rule of `optimizer`, after the step count stored here.
     ///
     /// # Errors
-    /// If the count is missing, or settings are invalid.
+    /// If the count is missing.
     pub(super) fn optimizer(self, optimizer: &DenseOptimizer) -> Result<DenseOptimizer, String> {
         let step = self.section(STEP, 2)?;
         let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
-        DenseOptimizer::resume(*optimizer.rule(), step).map_err(|error| error.to_string())
+        Ok(optimizer.at_step(step))
     }
 
     fn section(self, name: &str, count: usize) -> Result<&'a [f32], String> {

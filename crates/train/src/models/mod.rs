@@ -24,10 +24,12 @@ use stepwell_base::initial::Initial;
 use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{Graph, Precision, bf16_kernel};
-use stepwell_optim::{Adagrad, Adam, Decay, OptimError, RowOptimizer, RowRule, Rule};
+use stepwell_optim::{
+    Adagrad, Adam, Ftrl, Momentum, OptimError, Regularization, RowOptimizer, RowRule, Rule,
+};
 use stepwell_settings::{
     Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, RowOptimizerConfig,
-    TableConfig,
+    RowOptimizerKind, TableConfig,
 };
 
 use self::graph::graph;
@@ -244,35 +246,58 @@ fn table_of(
     })
 }
 
+/// The optimizer of a table's rows.
 fn row_optimizer(config: &RowOptimizerConfig) -> std::result::Result<RowOptimizer, OptimError> {
-    let RowOptimizerConfig { lr, eps, initial, l2, weight_decay, .. } = *config;
-    let rule = match config.as_dense() {
-        Some(config) => RowRule::PerLane(rule(&config)),
-        None => RowRule::RowWiseAdagrad(adagrad(lr, eps, initial)),
+    let rule = match config.kind {
+        RowOptimizerKind::Sgd => Rule::sgd(config.lr).into(),
+        RowOptimizerKind::Momentum => Rule::Momentum(momentum(config)).into(),
+        RowOptimizerKind::Adagrad => Rule::Adagrad(adagrad(config)).into(),
+        RowOptimizerKind::RowWiseAdagrad => RowRule::RowWiseAdagrad(adagrad(config)),
+        RowOptimizerKind::Adam => Rule::Adam(adam(config)).into(),
+        RowOptimizerKind::RowWiseAdam => RowRule::RowWiseAdam(adam(config)),
+        RowOptimizerKind::Ftrl => RowRule::Ftrl(ftrl(config)),
     };
-    let [l2, weight_decay] = [l2, weight_decay].map(Option::unwrap_or_default);
-    RowOptimizer::new(rule)?.with_decay(Decay { l2, weight_decay })
+    RowOptimizer::new(rule)?.regularized(regularization(config))
 }
 
-/// Adagrad with these settings, or the usual ones.
-fn adagrad(lr: f64, eps: Option<f64>, initial: Option<f64>) -> Adagrad {
-    let usual = Adagrad::new(lr);
-    let (eps, initial) = (eps.unwrap_or(usual.eps), initial.unwrap_or(usual.initial));
-    Adagrad { lr, eps, initial }
-}
-
-/// Returns the optimizer's rule.
+/// The rule of dense parameters.
 pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
-    let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = *config;
-    match kind {
-        OptimizerKind::Sgd => Rule::sgd(lr),
-        OptimizerKind::Adagrad => Rule::Adagrad(adagrad(lr, eps, initial)),
-        OptimizerKind::Adam => {
-            let usual = Adam::new(lr);
-            let (beta1, beta2) = (beta1.unwrap_or(usual.beta1), beta2.unwrap_or(usual.beta2));
-            Rule::Adam(Adam { lr, beta1, beta2, eps: eps.unwrap_or(usual.eps) })
-        }
+    match config.kind {
+        OptimizerKind::Sgd => Rule::sgd(config.lr),
+        OptimizerKind::Momentum => Rule::Momentum(momentum(config)),
+        OptimizerKind::Adagrad => Rule::Adagrad(adagrad(config)),
+        OptimizerKind::Adam => Rule::Adam(adam(config)),
     }
+}
+
+fn momentum<K>(config: &OptimizerConfig<K>) -> Momentum {
+    let usual = Momentum::new(config.lr);
+    Momentum { momentum: config.momentum.unwrap_or(usual.momentum), ..usual }
+}
+
+fn adagrad<K>(config: &OptimizerConfig<K>) -> Adagrad {
+    let usual = Adagrad::new(config.lr);
+    let (eps, initial) = (config.eps.unwrap_or(usual.eps), config.initial.unwrap_or(usual.initial));
+    Adagrad { eps, initial, ..usual }
+}
+
+fn adam<K>(config: &OptimizerConfig<K>) -> Adam {
+    let usual = Adam::new(config.lr);
+    let (beta1, beta2) = (config.beta1.unwrap_or(usual.beta1), config.beta2.unwrap_or(usual.beta2));
+    Adam { beta1, beta2, eps: config.eps.unwrap_or(usual.eps), ..usual }
+}
+
+fn ftrl<K>(config: &OptimizerConfig<K>) -> Ftrl {
+    let usual = Ftrl::new(config.lr);
+    let (beta, l1) = (config.beta.unwrap_or(usual.beta), config.l1.unwrap_or(usual.l1));
+    Ftrl { beta, l1, initial: config.initial.unwrap_or(usual.initial), ..usual }
+}
+
+/// Penalties and bounds of an optimizer.
+pub(crate) fn regularization<K>(config: &OptimizerConfig<K>) -> Regularization {
+    let OptimizerConfig { l2, weight_decay, clip_norm, .. } = config;
+    let [l2, weight_decay, clip_norm] = [l2, weight_decay, clip_norm].map(|of| of.unwrap_or(0.0));
+    Regularization { l2, weight_decay, clip_norm }
 }
 
 /// Name of the instruction sets used for sums on this machine and, with bf16 products, of the

@@ -11,8 +11,10 @@ use stepwell_base::stage::FullSpeed;
 use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
 use stepwell_engine::{Lookup, Placement};
 use stepwell_optim::Storage;
+use stepwell_settings::RowOptimizerKind::{Adagrad, Adam, Ftrl, Momentum, Sgd};
 use stepwell_settings::{
-    ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowsConfig, TableConfig,
+    ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowOptimizerKind, RowsConfig,
+    TableConfig,
 };
 use stepwell_train::{
     Config, Devices, Error, Expected, Machine, Observer, Report, Snapshot, Surroundings, plan,
@@ -74,9 +76,16 @@ fn neither_devices_nor_lookahead_nor_batches_show() {
 #[test]
 fn every_optimizer_and_model_is_exact() {
     for kind in ModelKind::ALL {
-        for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
+        let of_model: &[RowOptimizerKind] = match kind {
+            ModelKind::DeepFm => &[Sgd, Momentum, Adagrad, Adam, Ftrl],
+            _ => &[Sgd, Adagrad, Adam],
+        };
+        for optimizer in of_model {
             let with = |mut config: Config| {
-                (config.optim.rows.kind, config.optim.dense.kind) = (optimizer.into(), optimizer);
+                config.optim.rows.kind = *optimizer;
+                let is_plain = *optimizer == Adagrad || kind != ModelKind::DeepFm;
+                config.optim.rows.l2 = (!is_plain).then_some(0.1);
+                config.optim.rows.weight_decay = (!is_plain && *optimizer != Ftrl).then_some(0.5);
                 config.data.epochs = 2;
                 config
             };

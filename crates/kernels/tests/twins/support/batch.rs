@@ -4,7 +4,9 @@
 
 use stepwell_base::random::Stream;
 use stepwell_kernels::{NONE, PoolTable};
-use stepwell_optim::{Adagrad, Adam, Lanes, RowOptimizer, Rule, Storage};
+use stepwell_optim::{
+    Adagrad, Adam, Ftrl, Lanes, Momentum, Regularization, RowOptimizer, RowRule, Rule, Storage,
+};
 
 use super::{Dice, Lists};
 
@@ -15,7 +17,7 @@ pub struct Shape {
     pub wide: usize,
     pub fields: usize,
     pub storage: Storage,
-    pub rule: Rule,
+    pub optimizer: RowOptimizer,
     pub is_weighed: bool,
     /// Number of distinct keys that ids are drawn from.
     pub keys: usize,
@@ -28,13 +30,9 @@ impl Shape {
         self.dim + self.wide
     }
 
-    pub fn optimizer(&self) -> RowOptimizer {
-        RowOptimizer::new(self.rule).unwrap()
-    }
-
     pub fn model_lanes(&self) -> usize {
         let lanes = Lanes { dim: self.dim, wide: self.wide };
-        self.storage.lanes(self.width()) + self.optimizer().state_lanes(lanes)
+        self.storage.lanes(self.width()) + self.optimizer.state_lanes(lanes)
     }
 
     pub fn row_lanes(&self) -> usize {
@@ -42,13 +40,38 @@ impl Shape {
     }
 }
 
-/// The rules, with settings that affect results.
-pub fn rules() -> [Rule; 3] {
+/// Rules of rows and of dense parameters, with settings that affect results.
+pub fn rules() -> [Rule; 4] {
     [
         Rule::sgd(0.1),
         Rule::Adagrad(Adagrad { eps: 1e-3, initial: 0.1, ..Adagrad::new(0.07) }),
         Rule::Adam(Adam { beta1: 0.8, beta2: 0.99, eps: 1e-4, ..Adam::new(0.03) }),
+        Rule::Momentum(Momentum { lr: 0.05, momentum: 0.8 }),
     ]
+}
+
+/// Penalties that kernels have.
+pub fn regularization() -> Regularization {
+    Regularization { l2: 0.3, weight_decay: 0.2, clip_norm: 0.0 }
+}
+
+/// Row optimizers: gradient descent, Adagrad and Adam.
+pub fn optimizers() -> [RowOptimizer; 3] {
+    let [sgd, adagrad, adam, _] = rules();
+    [sgd, adagrad, adam].map(|rule| RowOptimizer::new(rule).unwrap())
+}
+
+/// All row optimizers that kernels have, without and with penalties.
+pub fn all_optimizers() -> Vec<RowOptimizer> {
+    let rules = rules().map(|rule| RowOptimizer::new(rule).unwrap());
+    let [ftrl, sparse] = [0.0, 0.4].map(|l1| {
+        let ftrl = Ftrl { lr: 0.3, beta: 0.5, l1, initial: 0.1 };
+        RowOptimizer::new(RowRule::Ftrl(ftrl)).unwrap()
+    });
+    let only_l2 = Regularization { weight_decay: 0.0, ..regularization() };
+    let penalized = rules.map(|rule| rule.regularized(regularization()).unwrap());
+    let ridge = sparse.regularized(only_l2).unwrap();
+    rules.into_iter().chain(penalized).chain([ftrl, sparse, ridge]).collect()
 }
 
 /// A table of a mini-batch.
@@ -177,7 +200,7 @@ fn fill(row: &mut [f32], shape: &Shape, dice: &mut Dice) {
     for lane in state.iter_mut() {
         *lane = dice.number().abs();
     }
-    if let (Rule::Adam(_), [.., counter]) = (shape.rule, state) {
+    if let (true, [.., counter]) = (shape.optimizer.rule().counts_steps(), state) {
         let steps = [0, 1, dice.below(100), dice.below(1 << 20), u32::MAX as usize];
         *counter = f32::from_bits(steps[dice.below(steps.len())] as u32);
     }

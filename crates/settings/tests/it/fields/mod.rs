@@ -60,7 +60,8 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
 }
 
 fn of_row_optimizer(optimizer: &RowOptimizerConfig) -> Vec<(&'static str, Value)> {
-    let RowOptimizerConfig { kind, lr, eps, initial, beta1, beta2, l2, weight_decay } = optimizer;
+    let RowOptimizerConfig { kind, lr, eps, initial, beta1, beta2, .. } = optimizer;
+    let RowOptimizerConfig { momentum, beta, l1, l2, weight_decay, clip_norm, .. } = optimizer;
     vec![
         ("optim.rows.kind", json!(kind.name())),
         ("optim.rows.lr", json!(lr)),
@@ -68,13 +69,33 @@ fn of_row_optimizer(optimizer: &RowOptimizerConfig) -> Vec<(&'static str, Value)
         ("optim.rows.initial", json!(initial)),
         ("optim.rows.beta1", json!(beta1)),
         ("optim.rows.beta2", json!(beta2)),
+        ("optim.rows.momentum", json!(momentum)),
+        ("optim.rows.beta", json!(beta)),
+        ("optim.rows.l1", json!(l1)),
         ("optim.rows.l2", json!(l2)),
         ("optim.rows.weight_decay", json!(weight_decay)),
+        ("optim.rows.clip_norm", json!(clip_norm)),
     ]
 }
 
 fn of_optimizer(optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
-    let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = optimizer;
+    let OptimizerConfig {
+        kind,
+        lr,
+        eps,
+        initial,
+        beta1,
+        beta2,
+        momentum,
+        beta: None,
+        l1: None,
+        l2,
+        weight_decay,
+        clip_norm,
+    } = optimizer
+    else {
+        panic!("ftrl is for rows only")
+    };
     vec![
         ("optim.dense.kind", json!(kind.name())),
         ("optim.dense.lr", json!(lr)),
@@ -82,6 +103,10 @@ fn of_optimizer(optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
         ("optim.dense.initial", json!(initial)),
         ("optim.dense.beta1", json!(beta1)),
         ("optim.dense.beta2", json!(beta2)),
+        ("optim.dense.momentum", json!(momentum)),
+        ("optim.dense.l2", json!(l2)),
+        ("optim.dense.weight_decay", json!(weight_decay)),
+        ("optim.dense.clip_norm", json!(clip_norm)),
     ]
 }
 
@@ -207,6 +232,9 @@ pub(crate) fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
         dim,
         optimizer,
         lr,
+        l2,
+        weight_decay,
+        clip_norm,
         storage,
         init_range,
         admit_after,
@@ -221,6 +249,9 @@ pub(crate) fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
         ("dim", json!(dim)),
         ("optimizer", json!(optimizer.map(|kind| kind.name()))),
         ("lr", json!(lr)),
+        ("l2", json!(l2)),
+        ("weight_decay", json!(weight_decay)),
+        ("clip_norm", json!(clip_norm)),
         ("storage", json!(storage.map(|storage| storage.name()))),
         ("init_range", json!(init_range)),
         ("admit_after", json!(admit_after)),

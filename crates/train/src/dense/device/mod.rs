@@ -93,6 +93,11 @@ impl DeviceDense {
             )));
         }
         let optimizer = plan.dense.optimizer()?;
+        if optimizer.regularization().clip_norm > 0.0 {
+            let why = "optim.dense.clip_norm is not available on devices: remove it, or use \
+                       train.dense = host";
+            return Err(refused(why.to_owned()));
+        }
         let losses: Vec<_> = model.labels().iter().map(|label| label.loss).collect();
         let replicas = devices.iter().take(sizes.devices);
         let replicas = replicas.map(|device| Replica::new(device, sizes, &losses));

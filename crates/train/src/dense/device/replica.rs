@@ -233,8 +233,9 @@ impl Replica {
             Rule::Sgd(_) => stepwell_kernels::RULE_SGD,
             Rule::Adagrad(_) => stepwell_kernels::RULE_ADAGRAD,
             Rule::Adam(_) => stepwell_kernels::RULE_ADAM,
+            Rule::Momentum(_) => stepwell_kernels::RULE_MOMENTUM,
         };
-        let StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps } = numbers;
+        let StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps, .. } = numbers;
         let mut args = vec![
             Arg::first(&self.parameters, lanes),
             Arg::first(&self.state, lanes * self.sizes.vectors),
@@ -243,6 +244,8 @@ impl Replica {
             Arg::u32(rule),
         ];
         args.extend([gain1, beta2, gain2, rate, correction2_root, eps].map(Arg::f32));
+        args.push(Arg::u32(numbers.is_regularized.into()));
+        args.extend([numbers.l2, numbers.keep].map(Arg::f32));
         Ok(self.stream.launch(named("dense_update"), lanes, args)?)
     }
 

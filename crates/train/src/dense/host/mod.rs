@@ -140,8 +140,7 @@ impl DenseExecutor for HostDense {
     }
 
     fn set_parameters(&mut self, parameters: &[f32], steps: u64) -> Result<()> {
-        let optimizer = DenseOptimizer::resume(*self.optimizer.rule(), steps);
-        self.optimizer = optimizer.map_err(|why| Error::Config(why.to_string()))?;
+        self.optimizer = self.optimizer.at_step(steps);
         self.parameters.values_mut().copy_from_slice(parameters);
         Ok(())
     }

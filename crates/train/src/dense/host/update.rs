@@ -1,4 +1,5 @@
-//! The dense parameters' update: gradients summed over blocks and the optimizer, in one pass.
+//! The dense parameters' update: gradients summed over blocks and the optimizer, in one pass, or in
+//! two if the norm of the whole gradient has to be known first.
 
 use std::ops::Range;
 
@@ -6,7 +7,7 @@ use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::Workspaces;
 use stepwell_nn::tree_sum;
-use stepwell_optim::{DenseState, DenseStep};
+use stepwell_optim::{DenseState, DenseStep, square_sum_of};
 
 use crate::dense::{LANES, Pieces, copy_pieces};
 use crate::profile::{Kernel, Profile};
@@ -53,22 +54,45 @@ impl Gradient<'_> {
 
 impl DenseUpdate<'_> {
     /// Updates all `parameters`, whose state is `state`.
-    pub(super) fn run(&self, parameters: &mut [f32], state: &mut DenseState) {
-        let Self { gradient, step, workspaces, profile } = self;
+    pub(super) fn run(mut self, parameters: &mut [f32], state: &mut DenseState) {
+        if self.step.clips() {
+            self.step.clip(self.square_sum(parameters.len()));
+        }
+        let Self { gradient, step, profile, .. } = self;
         let vectors = state.vectors().count();
         let parts = parameters.chunks_mut(LANES).zip(state.parts(LANES));
         let tasks: Vec<_> = parts.enumerate().collect();
         tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
-            let range = number * LANES..number * LANES + parameters.len();
             let lanes = parameters.len() * (gradient.count() + 2 + 2 * vectors);
             profile.count(Kernel::Dense, 0, (lanes * size_of::<f32>()) as u64);
-            profile.time(Kernel::Dense, || {
-                let mut room = workspaces.take(|| vec![0.0; LANES]);
-                let sum = &mut room[..parameters.len()];
-                gradient.sum(range.clone(), sum);
-                step.apply(parameters, state, sum);
-                workspaces.put_back(room);
-            });
+            self.with_sum(number, parameters.len(), |sum| step.apply(parameters, state, sum));
         });
+    }
+
+    /// The sum of the squares of the whole gradient of `count` parameters. Parts are added in
+    /// order, whatever the threads.
+    fn square_sum(&self, count: usize) -> f64 {
+        let parts: Vec<f64> = (0..count.div_ceil(LANES))
+            .into_par_iter()
+            .map(|number| {
+                let lanes = LANES.min(count - number * LANES);
+                let bytes = lanes * self.gradient.count() * size_of::<f32>();
+                self.profile.count(Kernel::Dense, 0, bytes as u64);
+                self.with_sum(number, lanes, |sum| f64::from(square_sum_of(sum)))
+            })
+            .collect();
+        parts.into_iter().sum()
+    }
+
+    /// Calls `work` with the gradient of the `lanes` parameters of part `number`.
+    fn with_sum<T>(&self, number: usize, lanes: usize, work: impl FnOnce(&[f32]) -> T) -> T {
+        self.profile.time(Kernel::Dense, || {
+            let mut room = self.workspaces.take(|| vec![0.0; LANES]);
+            let sum = &mut room[..lanes];
+            self.gradient.sum(number * LANES..number * LANES + lanes, sum);
+            let result = work(sum);
+            self.workspaces.put_back(room);
+            result
+        })
     }
 }
