@@ -103,7 +103,7 @@ impl AdamStep {
 
 /// `base` to the power of `exponent` by squaring: few multiplications, in a fixed order.
 #[inline(always)]
-fn power(base: f64, exponent: u64) -> f64 {
+pub(crate) fn power(base: f64, exponent: u64) -> f64 {
     let (mut result, mut square, mut bits) = (1.0, base, exponent);
     while bits > 0 {
         if bits & 1 == 1 {

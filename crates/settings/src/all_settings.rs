@@ -7,8 +7,11 @@ use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 use crate::check::{self, right};
-use crate::config::{BestKind, Config, ExchangeKind, ModelKind, OptimizerKind, RowOptimizerKind};
+use crate::config::{
+    BestKind, Config, ExchangeKind, ModelKind, OptimizerKind, RowOptimizerKind, ScheduleKind,
+};
 use crate::optimizer::of_optimizer;
+use crate::schedule::of_schedule;
 use crate::setting::{Kept, Setting, setting};
 use crate::setting_types::Typed;
 use crate::{devices, files, no_effect, sync, tiers};
@@ -322,6 +325,10 @@ pub const SETTINGS: &[Setting] = &[
     of_optimizer!("optim.rows.l2", optim.rows.l2),
     of_optimizer!("optim.rows.weight_decay", optim.rows.weight_decay),
     of_optimizer!("optim.rows.clip_norm", optim.rows.clip_norm),
+    of_schedule!("optim.rows.schedule", optim.rows.schedule),
+    of_schedule!("optim.rows.warmup_steps", optim.rows.warmup_steps),
+    of_schedule!("optim.rows.decay_steps", optim.rows.decay_steps),
+    of_schedule!("optim.rows.decay_factor", optim.rows.decay_factor),
     setting!(
         "optim.dense.kind",
         optim.dense.kind = OptimizerKind::Adam,
@@ -338,6 +345,10 @@ pub const SETTINGS: &[Setting] = &[
     of_optimizer!("optim.dense.l2", optim.dense.l2),
     of_optimizer!("optim.dense.weight_decay", optim.dense.weight_decay),
     of_optimizer!("optim.dense.clip_norm", optim.dense.clip_norm),
+    of_schedule!("optim.dense.schedule", optim.dense.schedule),
+    of_schedule!("optim.dense.warmup_steps", optim.dense.warmup_steps),
+    of_schedule!("optim.dense.decay_steps", optim.dense.decay_steps),
+    of_schedule!("optim.dense.decay_factor", optim.dense.decay_factor),
     setting!(
         "checkpoint.dir",
         checkpoint.dir = None,

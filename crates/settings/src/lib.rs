@@ -27,6 +27,7 @@ mod look_up;
 mod model_settings;
 mod no_effect;
 mod optimizer;
+mod schedule;
 mod setting;
 mod setting_types;
 mod sync;
@@ -44,8 +45,9 @@ pub use config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
     DensePlace, EMBEDDING, ExchangeKind, FeatureConfig, MissingKind, ModelConfig, ModelKind,
     OptimConfig, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind,
-    RanksConfig, RowOptimizerConfig, RowOptimizerKind, RowsConfig, RowsKind, SyncConfig,
-    SynthConfig, TableConfig, TableRules, TierConfig, TrainConfig, TransformKind, expanded,
+    RanksConfig, RowOptimizerConfig, RowOptimizerKind, RowsConfig, RowsKind, ScheduleKind,
+    SyncConfig, SynthConfig, TableConfig, TableRules, TierConfig, TrainConfig, TransformKind,
+    expanded,
 };
 pub use docs_page::{default_text, page};
 pub use idle_notes::idle_notes;

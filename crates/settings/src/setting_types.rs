@@ -15,7 +15,7 @@ use stepwell_optim::Storage;
 use crate::as_given::Given;
 use crate::config::{
     BestKind, ColumnType, DenseKind, DensePlace, ExchangeKind, MissingKind, ModelKind,
-    OptimizerKind, PlaceKind, PresetKind, RowOptimizerKind, RowsKind, TransformKind,
+    OptimizerKind, PlaceKind, PresetKind, RowOptimizerKind, RowsKind, ScheduleKind, TransformKind,
 };
 
 /// A type that a setting may have.
@@ -311,6 +311,7 @@ names! {
     ModelKind, |kind| format!("{kind:?}");
     OptimizerKind, |kind| format!("{kind:?}");
     RowOptimizerKind, |kind| format!("{kind:?}");
+    ScheduleKind, |kind| kind.name().to_owned();
     Precision, |precision| precision.name().to_owned();
     Storage, |storage| storage.name().to_owned();
     PolicyKind, |policy| policy.name().to_owned(), REMOVED_POLICIES;

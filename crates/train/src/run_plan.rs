@@ -7,12 +7,12 @@ use stepwell_data::{Layout, Schema};
 use stepwell_device::Choice;
 use stepwell_engine::Blocks;
 use stepwell_nn::Precision;
-use stepwell_optim::{DenseOptimizer, Regularization, Rule};
+use stepwell_optim::{DenseOptimizer, Regularization, Rule, Schedule};
 use stepwell_settings::{
     CheckpointConfig, Config, DataConfig, DensePlace, ExchangeKind, SyncConfig, TierConfig,
 };
 
-use crate::models::{regularization, rule};
+use crate::models::{regularization, rule, schedule};
 use crate::{Error, Result};
 
 /// The settings of a run that passed their checks, and the values that follow from them.
@@ -154,6 +154,8 @@ pub(crate) struct DensePlan {
     pub(crate) rule: Rule,
     /// Penalties on the parameters and bound of their gradient.
     pub(crate) regularization: Regularization,
+    /// Their learning rate over time.
+    pub(crate) schedule: Schedule,
     /// Where the dense part is computed.
     pub(crate) place: DensePlace,
     /// Number type of the operands of products.
@@ -167,6 +169,7 @@ impl DensePlan {
         Self {
             rule: rule(&config.optim.dense),
             regularization: regularization(&config.optim.dense),
+            schedule: schedule(&config.optim.dense),
             place: config.train.dense,
             precision: config.model.precision,
             seed: config.seed,
@@ -180,6 +183,7 @@ impl DensePlan {
     pub(crate) fn optimizer(&self) -> Result<DenseOptimizer> {
         DenseOptimizer::new(self.rule)
             .and_then(|optimizer| optimizer.regularized(self.regularization))
+            .map(|optimizer| optimizer.scheduled(self.schedule))
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))
     }
 }

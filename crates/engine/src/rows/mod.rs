@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use stepwell_base::owner::{RankOf, owner, shards_of};
-use stepwell_optim::RowOptimizer;
+use stepwell_optim::{RowOptimizer, Schedule};
 
 use self::admission::{Admissions, Sketch};
 pub use self::exchange::EarlyRows;
@@ -54,7 +54,7 @@ use crate::table_spec::TableSpec;
 use crate::working_set::{Loan, Part};
 
 /// Parameters of a model's embeddings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Number of blocks of every mini-batch, the unit of summation.
     pub blocks: usize,
@@ -65,17 +65,29 @@ pub struct Shape {
     pub weighs_occurrences: bool,
     /// Bytes of the sketch that counts occurrences, by table; missing entries mean the minimum.
     pub sketch_bytes: Vec<u64>,
+    /// Learning rates of all rows over time.
+    pub schedule: Schedule,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { blocks: 8, staleness: 0, weighs_occurrences: false, sketch_bytes: Vec::new() }
+        Self {
+            blocks: 8,
+            staleness: 0,
+            weighs_occurrences: false,
+            sketch_bytes: Vec::new(),
+            schedule: Schedule::default(),
+        }
     }
 }
 
 /// The embeddings of a model: its tables, and past state that its steps need.
 pub struct EmbeddingBags {
+    /// The tables, with the learning rates of the current step.
     tables: Vec<TableSpec>,
+    /// Their learning rates before the schedule.
+    rates: Vec<f64>,
+    schedule: Schedule,
     columns: Columns,
     blocks: usize,
     weighs_occurrences: bool,
@@ -114,6 +126,8 @@ impl EmbeddingBags {
                 shape.staleness,
                 tables.iter().map(TableSpec::weight_count).collect(),
             ),
+            rates: tables.iter().map(|table| table.optimizer.lr()).collect(),
+            schedule: shape.schedule,
             tables,
             columns,
             blocks: shape.blocks,
@@ -175,6 +189,28 @@ impl EmbeddingBags {
         let lanes = |optimizer: &RowOptimizer| optimizer.state_lanes(of.lanes());
         assert_eq!(lanes(&of.optimizer), lanes(&optimizer), "lanes of state");
         of.optimizer = optimizer;
+        self.rates[table] = optimizer.lr();
+    }
+
+    /// Learning rates of the tables before the schedule.
+    pub(crate) fn rates(&self) -> &[f64] {
+        &self.rates
+    }
+
+    /// Gives the tables the learning rates of the current step.
+    fn set_rates(&mut self) {
+        if self.schedule == Schedule::default() {
+            return;
+        }
+        let factor = self.schedule.factor(self.steps);
+        for (table, rate) in self.tables.iter_mut().zip(&self.rates) {
+            // A rate that f32 can't hold is 0, as at the end of a schedule.
+            let rate = if (rate * factor) as f32 > 0.0 { rate * factor } else { 0.0 };
+            match table.optimizer.with_lr(rate) {
+                Ok(optimizer) => table.optimizer = optimizer,
+                Err(why) => unreachable!("a part of a rate that was accepted: {why}"),
+            }
+        }
     }
 
     /// Number of steps trained.
@@ -204,6 +240,9 @@ impl EmbeddingBags {
         trains: bool,
     ) -> Result<WorkingRows<'a>> {
         self.abandon();
+        if trains {
+            self.set_rates();
+        }
         let pooled = self.can_pool(parts, groups);
         let shows = self.witness.is_some();
         if let Some(devices) = devices_above(groups).filter(|_| shows || !pooled) {

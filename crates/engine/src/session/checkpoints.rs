@@ -294,7 +294,7 @@ impl Session {
 
     /// The state of the session besides rows.
     fn run(&self, extra: &[u8]) -> Value {
-        let rates = self.embeddings.tables().iter().map(|table| table.optimizer.lr());
+        let rates = self.embeddings.rates().iter().copied();
         let rates: Vec<Value> = rates.map(Value::from).collect();
         let session = json!({ "lr": rates, "extra_bytes": extra.len(), "written": self.written });
         json!({ "job": self.job, "session": session })

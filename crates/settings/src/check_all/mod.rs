@@ -6,6 +6,7 @@ mod sync;
 use crate::all_settings::SETTINGS;
 use crate::check::{MINI_BATCHES_KNOWN_MAX, Outcome};
 use crate::config::{Config, ExchangeKind, RowsConfig};
+use crate::schedule::check_whole;
 use crate::setting::Setting;
 
 /// Most malformed lines of a pass whose data is cached: half of the lines that a cache remembers,
@@ -26,6 +27,8 @@ impl Config {
         self.check_batch()?;
         self.check_streams()?;
         self.check_known()?;
+        check_whole("rows", &self.optim.rows)?;
+        check_whole("dense", &self.optim.dense)?;
         check_admission(&self.rows, &|key| format!("rows.{key}"), "give one of them")?;
         self.check_named()
     }

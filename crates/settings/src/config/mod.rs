@@ -28,7 +28,7 @@ pub use self::model::{ModelConfig, ModelKind};
 pub use self::names::expanded;
 pub(crate) use self::names::ranges;
 pub use self::optimizers::{
-    OptimConfig, OptimizerConfig, OptimizerKind, RowOptimizerConfig, RowOptimizerKind,
+    OptimConfig, OptimizerConfig, OptimizerKind, RowOptimizerConfig, RowOptimizerKind, ScheduleKind,
 };
 pub use self::presets::PresetKind;
 pub use self::ranks::{ExchangeKind, RanksConfig};

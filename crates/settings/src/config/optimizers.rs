@@ -93,6 +93,38 @@ impl From<OptimizerKind> for RowOptimizerKind {
     }
 }
 
+/// How a learning rate changes over the steps of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScheduleKind {
+    /// It stays the same.
+    Constant,
+    /// It falls in a line.
+    Linear,
+    /// It falls in half a period of a cosine.
+    Cosine,
+    /// It falls by a factor after each period.
+    Step,
+    /// It falls with the root of the steps.
+    InverseSqrt,
+}
+
+impl ScheduleKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Constant, Self::Linear, Self::Cosine, Self::Step, Self::InverseSqrt];
+
+    /// Name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::Linear => "linear",
+            Self::Cosine => "cosine",
+            Self::Step => "step",
+            Self::InverseSqrt => "inverse_sqrt",
+        }
+    }
+}
+
 /// An optimizer of rows.
 pub type RowOptimizerConfig = OptimizerConfig<RowOptimizerKind>;
 
@@ -124,6 +156,15 @@ pub struct OptimizerConfig<K = OptimizerKind> {
     pub weight_decay: Option<f64>,
     /// Greatest norm of a gradient.
     pub clip_norm: Option<f64>,
+    /// Course of the learning rate after a warm-up.
+    pub schedule: ScheduleKind,
+    /// Steps in which the learning rate rises linearly to `lr`.
+    pub warmup_steps: u64,
+    /// Steps of the schedule; required by all kinds but `Constant`.
+    pub decay_steps: Option<u64>,
+    /// Part of the learning rate that is left at the end of `Linear` and `Cosine`, and after each
+    /// period of `Step`.
+    pub decay_factor: Option<f64>,
 }
 
 impl<K: Copy> OptimizerConfig<K> {
@@ -142,6 +183,10 @@ impl<K: Copy> OptimizerConfig<K> {
             l2: None,
             weight_decay: None,
             clip_norm: None,
+            schedule: ScheduleKind::Constant,
+            warmup_steps: 0,
+            decay_steps: None,
+            decay_factor: None,
         }
     }
 }

@@ -36,6 +36,7 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
         "false",
         "squared_error",
         "host",
+        "cosine",
         "device",
         "table",
     ];

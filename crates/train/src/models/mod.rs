@@ -25,11 +25,12 @@ use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{Graph, Precision, bf16_kernel};
 use stepwell_optim::{
-    Adagrad, Adam, Ftrl, Momentum, OptimError, Regularization, RowOptimizer, RowRule, Rule,
+    Adagrad, Adam, Course, Ftrl, Momentum, OptimError, Regularization, RowOptimizer, RowRule, Rule,
+    Schedule,
 };
 use stepwell_settings::{
     Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, RowOptimizerConfig,
-    RowOptimizerKind, TableConfig,
+    RowOptimizerKind, ScheduleKind, TableConfig,
 };
 
 use self::graph::graph;
@@ -291,6 +292,21 @@ fn ftrl<K>(config: &OptimizerConfig<K>) -> Ftrl {
     let usual = Ftrl::new(config.lr);
     let (beta, l1) = (config.beta.unwrap_or(usual.beta), config.l1.unwrap_or(usual.l1));
     Ftrl { beta, l1, initial: config.initial.unwrap_or(usual.initial), ..usual }
+}
+
+/// The learning rate over time.
+pub(crate) fn schedule<K>(config: &OptimizerConfig<K>) -> Schedule {
+    let OptimizerConfig { schedule, warmup_steps, decay_steps, decay_factor, .. } = *config;
+    // Settings without steps are refused.
+    let steps = decay_steps.unwrap_or(1);
+    let course = match schedule {
+        ScheduleKind::Constant => Course::Constant,
+        ScheduleKind::Linear => Course::Linear { steps, end: decay_factor.unwrap_or(0.0) },
+        ScheduleKind::Cosine => Course::Cosine { steps, end: decay_factor.unwrap_or(0.0) },
+        ScheduleKind::Step => Course::Step { every: steps, factor: decay_factor.unwrap_or(0.1) },
+        ScheduleKind::InverseSqrt => Course::InverseSqrt { steps },
+    };
+    Schedule { warmup: warmup_steps, course }
 }
 
 /// Penalties and bounds of an optimizer.

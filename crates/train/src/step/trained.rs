@@ -15,7 +15,7 @@ use stepwell_nn::{Loss, LossSums, tree_sum_values};
 use crate::Result;
 use crate::batch::{Examples, MiniBatch};
 use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, Outputs, Processor, Work};
-use crate::models::Model;
+use crate::models::{Model, schedule};
 use crate::profile::{Kernel, Profile};
 use crate::run_plan::RunPlan;
 
@@ -96,6 +96,7 @@ impl TrainedModel {
             staleness: plan.batching.staleness,
             weighs_occurrences: plan.tiers.policy.weighs_occurrences(),
             sketch_bytes,
+            schedule: schedule(&plan.config.optim.rows),
         };
         let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
         let buffers = Buffers {

@@ -42,6 +42,7 @@ fn every_model_and_optimizer_is_exact() {
                 if kind == ModelKind::DeepFm && optimizer != OptimizerKind::Adagrad {
                     config.optim.dense.l2 = Some(0.01);
                     config.optim.dense.weight_decay = Some(0.5);
+                    config.optim.dense.warmup_steps = 5;
                 }
                 config
             };

@@ -11,7 +11,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::stage::{FullSpeed, Pace};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_optim::Storage;
-use stepwell_settings::{ModelKind, OptimizerKind, RowOptimizerKind};
+use stepwell_settings::{ModelKind, OptimizerKind, RowOptimizerKind, ScheduleKind};
 use stepwell_train::{Config, train};
 
 /// Pauses that differ from poll to poll and from stage to stage.
@@ -178,6 +178,12 @@ fn seeds_and_settings_that_matter_show() {
     differs(|config| config.optim.rows.l2 = Some(0.01));
     differs(|config| config.optim.rows.weight_decay = Some(0.1));
     differs(|config| config.optim.rows.clip_norm = Some(0.001));
+    differs(|config| config.optim.rows.warmup_steps = 2);
+    differs(|config| config.optim.dense.warmup_steps = 2);
+    differs(|config| {
+        (config.optim.rows.schedule, config.optim.rows.decay_steps) =
+            (ScheduleKind::Cosine, Some(10));
+    });
     differs(|config| config.rows.storage = Storage::F16);
 }
 

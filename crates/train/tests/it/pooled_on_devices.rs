@@ -43,6 +43,7 @@ fn every_storage_and_way_to_look_up_is_exact() {
         ] {
             let mut config = in_memory(kind);
             (config.rows.storage, config.optim.rows.kind) = (storage, optimizer.into());
+            config.optim.rows.warmup_steps = 5;
             let oracle = run(&config);
             for (devices, lookup, lookahead) in [
                 (1, Lookup::Slots, 0),

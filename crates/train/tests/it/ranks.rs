@@ -10,7 +10,7 @@ use stepwell_base::stage::FullSpeed;
 use stepwell_engine::Placement;
 use stepwell_fabric::Network;
 use stepwell_optim::Storage;
-use stepwell_settings::{ExchangeKind, ModelKind, RanksConfig, RowOptimizerKind};
+use stepwell_settings::{ExchangeKind, ModelKind, RanksConfig, RowOptimizerKind, ScheduleKind};
 use stepwell_train::{Config, Exchanged, Machine, Report, Surroundings, train};
 
 /// Compares the figures that do not depend on ranks.
@@ -75,6 +75,8 @@ fn rows_that_are_lent_are_what_they_would_be() {
         let mut config = in_memory(ModelKind::DeepFm);
         (config.rows.storage, config.optim.rows.kind) = (storage, kind);
         config.optim.rows.l2 = Some(0.01);
+        (config.optim.rows.schedule, config.optim.rows.decay_steps) =
+            (ScheduleKind::InverseSqrt, Some(3));
         config.data.epochs = 2;
         let oracle = run(&config);
         for (ranks, mini_batches) in [(2, 2), (3, 5), (2, 100), (4, 1)] {

@@ -12,7 +12,7 @@ use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Checkpoint, Placement};
-use stepwell_settings::ModelKind;
+use stepwell_settings::{ModelKind, OptimConfig, ScheduleKind};
 use stepwell_train::{
     Config, Error, Machine, Metrics, Observer, Report, Snapshot, Surroundings, train,
 };
@@ -47,6 +47,16 @@ fn stopping(after: u64, after_evaluation: bool) -> Surroundings {
     Surroundings { observer: Arc::new(observer), stop, ..surroundings(Arc::new(FullSpeed)) }
 }
 
+/// `config` with learning rates that fall over its 20 steps, and with what keeps weights small.
+fn with_schedules(mut config: Config) -> Config {
+    let OptimConfig { rows, dense } = &mut config.optim;
+    (rows.schedule, rows.decay_steps, rows.warmup_steps) = (ScheduleKind::Linear, Some(15), 3);
+    (dense.schedule, dense.decay_steps) = (ScheduleKind::Cosine, Some(20));
+    (rows.clip_norm, dense.clip_norm) = (Some(0.01), Some(0.1));
+    (rows.weight_decay, dense.weight_decay) = (Some(0.1), Some(0.1));
+    config
+}
+
 fn saved_in(config: &Config, directory: &Path) -> Config {
     let mut config = config.clone();
     config.checkpoint.dir = Some(directory.to_owned());
@@ -62,11 +72,11 @@ fn resume(config: &Config) -> Report {
 
 #[test]
 fn no_mini_batch_is_trained_after_the_one_at_hand() {
-    let oracle = run(&in_memory(KIND));
+    let oracle = run(&with_schedules(in_memory(KIND)));
     let steps = oracle.steps;
     // Between batches and within one, before the evaluation and during it.
     for (after, mini_batches) in [(1, 1), (7, 8), (13, 4), (steps, 8), (steps + 1, 8)] {
-        let mut config = tiny(KIND, 2);
+        let mut config = with_schedules(tiny(KIND, 2));
         config.data.batch = 64 * mini_batches;
         let directory = tempfile::tempdir().unwrap();
         let config = saved_in(&config, directory.path());

@@ -13,10 +13,10 @@ use stepwell_base::initial::Initial;
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_engine::{
-    Admission, Bags, BagsRef, Columns, Field, Life, Next, Pooled, Pooling, Purpose, Session, Shape,
-    TableSpec, Tiers,
+    Admission, Bags, BagsRef, Columns, Field, Life, Next, Pooled, Pooling, Purpose, SavedSession,
+    Session, Shape, TableSpec, Tiers,
 };
-use stepwell_optim::{RowOptimizer, Rule};
+use stepwell_optim::{Course, RowOptimizer, Rule, Schedule};
 
 const EXAMPLES: usize = 16;
 
@@ -109,9 +109,14 @@ fn neither_tiers_nor_what_leaves_no_trace_show() {
 
 /// One table with rows of 4 weights and one field, in `memory` bytes.
 fn open_one(memory: u64, lookahead: usize) -> Session {
+    open_shaped(memory, lookahead, Shape::default())
+}
+
+/// [`open_one`] with other parameters.
+fn open_shaped(memory: u64, lookahead: usize, shape: Shape) -> Session {
     let columns = Columns { of_fields: vec![vec![Field::sum(0)]], count: 4 };
     let tiers = Tiers { dram: Some(ByteCount(memory)), lookahead, ..Tiers::default() };
-    Session::open(vec![table("items", 4)], columns, Shape::default(), &tiers).unwrap()
+    Session::open(vec![table("items", 4)], columns, shape, &tiers).unwrap()
 }
 
 /// One bag for each of `keys`.
@@ -213,6 +218,39 @@ fn a_learning_rate_holds_from_the_next_step_on() {
         let error = session.set_learning_rate(table, lr).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+}
+
+#[test]
+fn a_schedule_gives_each_step_its_learning_rate() {
+    let course = Course::Step { every: 2, factor: 0.1 };
+    let shape = Shape { schedule: Schedule { warmup: 2, course }, ..Shape::default() };
+    let mut session = open_shaped(1 << 20, 0, shape);
+    let mut rows = Vec::new();
+    for _ in 0..5 {
+        // An evaluation has no rate.
+        for purpose in [Purpose::Evaluate, Purpose::Train] {
+            session.feed(&[single(7..8)], &[0.0], purpose).unwrap();
+            let turn = session.ready().unwrap().unwrap();
+            if purpose == Purpose::Train {
+                rows.push(turn.embeddings()[0]);
+                turn.push(&[1.0; 4], &[]).unwrap();
+            }
+        }
+    }
+    let steps: Vec<f32> = rows.windows(2).map(|pair| (pair[0] - pair[1]) / 0.1).collect();
+    for (step, factor) in steps.iter().zip([0.5, 1.0, 1.0, 1.0]) {
+        assert!((step - factor).abs() < 1e-5, "{steps:?}");
+    }
+    session.set_learning_rate(0, 0.2).unwrap();
+    session.feed(&[single(7..8)], &[0.0], Purpose::Train).unwrap();
+    let before = session.ready().unwrap().unwrap().embeddings()[0];
+    session.turn().unwrap().unwrap().push(&[1.0; 4], &[]).unwrap();
+    let after = session.read(0, &[Key(7)]).unwrap()[0];
+    assert!((before - after - 0.02).abs() < 1e-6, "{before} {after}: 0.2 times 0.1");
+    let home = tempfile::tempdir().unwrap();
+    session.save(home.path(), 1, &[]).unwrap();
+    let saved = SavedSession::open(home.path()).unwrap();
+    assert_eq!(saved.tables[0].optimizer.lr(), 0.2);
 }
 
 /// The rows of keys 1 to 3 of table 'items', before and after a step in which a bag of each field

@@ -62,6 +62,7 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
 fn of_row_optimizer(optimizer: &RowOptimizerConfig) -> Vec<(&'static str, Value)> {
     let RowOptimizerConfig { kind, lr, eps, initial, beta1, beta2, .. } = optimizer;
     let RowOptimizerConfig { momentum, beta, l1, l2, weight_decay, clip_norm, .. } = optimizer;
+    let RowOptimizerConfig { schedule, warmup_steps, decay_steps, decay_factor, .. } = optimizer;
     vec![
         ("optim.rows.kind", json!(kind.name())),
         ("optim.rows.lr", json!(lr)),
@@ -75,6 +76,10 @@ fn of_row_optimizer(optimizer: &RowOptimizerConfig) -> Vec<(&'static str, Value)
         ("optim.rows.l2", json!(l2)),
         ("optim.rows.weight_decay", json!(weight_decay)),
         ("optim.rows.clip_norm", json!(clip_norm)),
+        ("optim.rows.schedule", json!(schedule.name())),
+        ("optim.rows.warmup_steps", json!(warmup_steps)),
+        ("optim.rows.decay_steps", json!(decay_steps)),
+        ("optim.rows.decay_factor", json!(decay_factor)),
     ]
 }
 
@@ -92,6 +97,10 @@ fn of_optimizer(optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
         l2,
         weight_decay,
         clip_norm,
+        schedule,
+        warmup_steps,
+        decay_steps,
+        decay_factor,
     } = optimizer
     else {
         panic!("ftrl is for rows only")
@@ -107,6 +116,10 @@ fn of_optimizer(optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
         ("optim.dense.l2", json!(l2)),
         ("optim.dense.weight_decay", json!(weight_decay)),
         ("optim.dense.clip_norm", json!(clip_norm)),
+        ("optim.dense.schedule", json!(schedule.name())),
+        ("optim.dense.warmup_steps", json!(warmup_steps)),
+        ("optim.dense.decay_steps", json!(decay_steps)),
+        ("optim.dense.decay_factor", json!(decay_factor)),
     ]
 }
 
