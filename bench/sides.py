@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"]
+MODELS = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dlrm", "final_mlp"]
 
 
 class Sides:

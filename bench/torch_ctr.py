@@ -13,7 +13,7 @@ memory for its step. Torch waits for the device once per step, to learn the numb
 
 All slots share one array of rows; slot s owns rows s * R to (s + 1) * R, and each id, including the
 missing one, is hashed to one of them. The wide weight is the last column of a row, so that a row is
-fetched once; dcn and dlrm have none. `--rows-by` chooses how rows are trained:
+fetched once; dcn, dlrm and final_mlp have none. `--rows-by` chooses how rows are trained:
 
   torch   nn.functional.embedding(sparse=True) with torch.optim.SGD, Adagrad or SparseAdam
   manual  the gradients of equal ids sorted and summed, then one gather, update and scatter of the
@@ -37,7 +37,7 @@ IDS = COLUMNS[1 + DENSE:]
 HIDDEN = [512, 256, 128]
 BOTTOM = [512, 256]
 CROSS_LAYERS = 3
-WIDE = ["lr", "wide_deep", "deepfm"]
+WIDE = ["lr", "fm", "wide_deep", "deepfm"]
 ROW_RATES = {"sgd": 0.1, "adagrad": 0.02, "adam": 0.001}
 
 
@@ -49,7 +49,7 @@ def arguments():
         "on them twice; the second time counts")
     add("--draw-rows", type=int, default=2_000_000, help="rows of all slots, with --draw")
     add("--ids-per-slot", type=int, default=1, help="ids per bag, summed, with --draw")
-    add("--model", default="wide_deep", choices=[*WIDE, "dcn", "dlrm"])
+    add("--model", default="wide_deep", choices=[*WIDE, "dcn", "dlrm", "final_mlp"])
     add("--dim", type=int, default=16)
     add("--rows-per-slot", type=int, default=1 << 17)
     add("--mini-batch", type=int, default=4096)
@@ -310,12 +310,12 @@ def mlp(*widths):
 
 
 class Wide(nn.Module):
-    """lr, wide_deep and deepfm."""
+    """lr, fm, wide_deep and deepfm."""
 
     def __init__(self):
         super().__init__()
         self.wide = nn.Linear(DENSE, 1)
-        if O.model != "lr":
+        if O.model not in ("lr", "fm"):
             hidden = mlp(SLOTS * O.dim + DENSE, *HIDDEN)
             self.deep = nn.Sequential(*hidden, nn.Linear(HIDDEN[-1], 1))
 
@@ -324,8 +324,9 @@ class Wide(nn.Module):
         if O.model == "lr":
             return z
         v = gathered[..., :-1]
-        z = z + self.deep(torch.cat([v.flatten(1), x], 1)).squeeze(1)
-        if O.model == "deepfm":
+        if O.model != "fm":
+            z = z + self.deep(torch.cat([v.flatten(1), x], 1)).squeeze(1)
+        if O.model in ("fm", "deepfm"):
             z = z + 0.5 * (v.sum(1).square() - v.square().sum(1)).sum(1)
         return z
 
@@ -365,11 +366,26 @@ class Dlrm(nn.Module):
         return self.logit(self.top(torch.cat([bottom, pairs], 1))).squeeze(1)
 
 
+class FinalMlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        width = SLOTS * O.dim + DENSE
+        self.streams = nn.ModuleList(mlp(width, *HIDDEN) for _ in range(2))
+        self.form = nn.Linear(HIDDEN[-1], HIDDEN[-1], bias=False)
+        self.linear = nn.Linear(2 * HIDDEN[-1], 1)
+
+    def forward(self, v, x):
+        whole = torch.cat([v.flatten(1), x], 1)
+        first, second = (stream(whole) for stream in self.streams)
+        linear = self.linear(torch.cat([first, second], 1)).squeeze(1)
+        return linear + (self.form(first) * second).sum(1)
+
+
 class Trainer:
     def __init__(self):
         torch.backends.cuda.matmul.allow_tf32 = O.tf32
         self.rows = {"torch": TorchRows, "manual": ManualRows}[O.rows_by]()
-        self.plain = {"dcn": Dcn, "dlrm": Dlrm}.get(O.model, Wide)().to(O.device)
+        self.plain = {"dcn": Dcn, "dlrm": Dlrm, "final_mlp": FinalMlp}.get(O.model, Wide)().to(O.device)
         self.dense = torch.compile(self.plain) if O.compile else self.plain
         self.optimizer = torch.optim.Adam(self.plain.parameters(), lr=O.dense_lr, fused=True)
 

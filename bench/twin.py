@@ -37,7 +37,7 @@ import xxhash
 from segment_store import Store, Wrong, demand, key_shards_of, xxh3
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"]
+MODELS = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dlrm", "final_mlp"]
 SLOTS, DENSE = 26, 13
 SAMPLE = "criteo_tb_80k.tsv.zst"
 FIXTURE, FIXTURE_SEGMENT = ROOT / "crates/ssd/tests/fixtures/v3", 16384
@@ -177,7 +177,9 @@ class Model:
 
     def __init__(self, config):
         self.kind, self.dim = config["model.kind"], config["model.dim"]
-        self.sums = self.kind in ("lr", "wide_deep", "deepfm")
+        self.sums = self.kind in ("lr", "fm", "wide_deep", "deepfm")
+        self.is_deep = self.kind not in ("lr", "fm")
+        self.has_pairs = self.kind in ("fm", "deepfm")
         if self.kind == "lr":
             self.dim = 0
         self.width = self.dim + self.sums
@@ -185,13 +187,19 @@ class Model:
         inputs, hidden = SLOTS * self.dim + DENSE, config["model.hidden"]
         if self.sums:
             self.layer("linear", DENSE, 1)
-            if self.kind != "lr":
+            if self.is_deep:
                 self.layer("mlp_out", self.layers("mlp", inputs, hidden), 1)
         elif self.kind == "dcn":
             self.cross_layers = config["model.cross_layers"]
             for i in range(self.cross_layers):
                 self.layer(f"cross{i + 1}", inputs, inputs)
             self.layer("logit", inputs + self.layers("mlp", inputs, hidden), 1)
+        elif self.kind == "final_mlp":
+            self.second_depth = len(config["model.second"])
+            width = self.layers("mlp", inputs, hidden)
+            second = self.layers("second", inputs, config["model.second"])
+            self.layer("bilinear", width, second, bias=False)
+            self.layer("linear", width + second, 1)
         else:
             self.bottom = [*config["model.bottom"], self.dim]
             self.layers("bottom", DENSE, self.bottom)
@@ -201,8 +209,9 @@ class Model:
         self.depth = len(hidden)
         self.kink = math.inf
 
-    def layer(self, name, inputs, outputs):
-        for part, shape in (("weight", (outputs, inputs)), ("bias", (outputs,))):
+    def layer(self, name, inputs, outputs, bias=True):
+        parts = (("weight", (outputs, inputs)), ("bias", (outputs,)))
+        for part, shape in parts[:1 + bias]:
             self.shapes[f"{name}/{part}"] = (self.count, shape)
             self.count += math.prod(shape)
 
@@ -222,10 +231,10 @@ class Model:
         whole = np.concatenate([self.v.reshape(len(x), -1), x], 1)
         if self.sums:
             z = rows[..., self.dim].sum(1) + self.linear("linear", x)[:, 0]
-            if self.kind != "lr":
+            if self.is_deep:
                 self.deep = self.mlp("mlp", self.depth, whole)
                 z = z + self.linear("mlp_out", self.deep[-1])[:, 0]
-            if self.kind == "deepfm":
+            if self.has_pairs:
                 z = z + 0.5 * (self.v.sum(1)**2 - (self.v**2).sum(1)).sum(1)
             return z
         if self.kind == "dcn":
@@ -236,6 +245,12 @@ class Model:
             self.deep = self.mlp("mlp", self.depth, whole)
             self.both = np.concatenate([self.crossed[-1], self.deep[-1]], 1)
             return self.linear("logit", self.both)[:, 0]
+        if self.kind == "final_mlp":
+            self.deep = self.mlp("mlp", self.depth, whole)
+            self.second = self.mlp("second", self.second_depth, whole)
+            self.form = self.deep[-1] @ self.p["bilinear/weight"].T
+            self.both = np.concatenate([self.deep[-1], self.second[-1]], 1)
+            return self.linear("linear", self.both)[:, 0] + (self.form * self.second[-1]).sum(1)
         self.low = self.mlp("bottom", len(self.bottom), x)
         self.vectors = np.concatenate([self.low[-1][:, None], self.v], 1)
         dots = np.einsum("bid,bjd->bij", self.vectors, self.vectors)[:, *self.pairs]
@@ -250,12 +265,13 @@ class Model:
         if self.sums:
             d_rows[..., self.dim] = d_logit
             self.linear_back("linear", self.x, d_logit)
-            if self.kind != "lr":
+            d_v = 0
+            if self.is_deep:
                 d_deep = self.linear_back("mlp_out", self.deep[-1], d_logit)
                 d_v = self.of_embeddings(self.mlp_back("mlp", self.deep, d_deep))
-                if self.kind == "deepfm":
-                    d_v += d_logit[..., None] * (self.v.sum(1, keepdims=True) - self.v)
-                d_rows[..., :self.dim] = d_v
+            if self.has_pairs:
+                d_v = d_v + d_logit[..., None] * (self.v.sum(1, keepdims=True) - self.v)
+            d_rows[..., :self.dim] = d_v
         elif self.kind == "dcn":
             d_both = self.linear_back("logit", self.both, d_logit)
             columns = self.crossed[0].shape[1]
@@ -266,6 +282,15 @@ class Model:
                 d_whole = d_whole + d_x * self.linear(name, x_i)
                 d_x = d_x + self.linear_back(name, x_i, d_x * self.crossed[0])
             d_rows[:] = self.of_embeddings(d_whole + d_x)
+        elif self.kind == "final_mlp":
+            d_both = self.linear_back("linear", self.both, d_logit)
+            width = self.deep[-1].shape[1]
+            d_form, d_second = d_logit * self.second[-1], d_logit * self.form
+            self.g["bilinear/weight"][:] = d_form.T @ self.deep[-1]
+            d_deep = d_both[:, :width] + d_form @ self.p["bilinear/weight"]
+            d_whole = self.mlp_back("mlp", self.deep, d_deep)
+            d_whole = d_whole + self.mlp_back("second", self.second, d_both[:, width:] + d_second)
+            d_rows[:] = self.of_embeddings(d_whole)
         else:
             d_deep = self.linear_back("logit", self.deep[-1], d_logit)
             d_both = self.mlp_back("mlp", self.deep, d_deep)
@@ -469,7 +494,8 @@ class Checks:
         """
         report, saved, examples = self.stepwell(
             model, lines, data__eval_fraction=0, data__mini_batch=size, data__epochs=1,
-            seed=seed, model__hidden="24,16", model__bottom="20", model__init_range=0.25,
+            seed=seed, model__hidden="24,16", model__second="20,12", model__bottom="20",
+            model__init_range=0.25,
             checkpoint__every=1, optim__rows__kind="sgd", optim__rows__lr=rate,
             optim__dense__kind="sgd", optim__dense__lr=rate)
         twin = Twin(report["config"], examples, saved[0].dense["parameters"])

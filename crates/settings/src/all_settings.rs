@@ -151,7 +151,7 @@ pub const SETTINGS: &[Setting] = &[
         "model.kind",
         model.kind = ModelKind::DeepFm,
         Always,
-        "lr, wide_deep, deepfm, dcn or dlrm"
+        "lr, fm, wide_deep, deepfm, dcn, dlrm or final_mlp"
     ),
     setting!("model.dim", model.dim = 16, Always, "lanes of an embedding")
         .check(|config| check::count(config.model.dim, check::DIM_MAX))
@@ -163,7 +163,15 @@ pub const SETTINGS: &[Setting] = &[
         "widths of the hidden layers, such as 512,256,128"
     )
     .check(|config| check::hidden(&config.model.hidden))
-    .idle(no_effect::in_lr),
+    .idle(no_effect::without_hidden_layers),
+    setting!(
+        "model.second",
+        model.second = vec![512, 256, 128],
+        WhereItCounts,
+        "widths of the hidden layers of final_mlp's second stream"
+    )
+    .check(|config| check::hidden(&config.model.second))
+    .idle(no_effect::outside_final_mlp),
     setting!("model.cross_layers", model.cross_layers = 3, WhereItCounts, "cross layers of dcn")
         .check(|config| check::within(config.model.cross_layers, 1..=check::CROSS_LAYERS_MAX))
         .idle(no_effect::outside_dcn),

@@ -50,6 +50,7 @@ impl Config {
                 kind: ModelKind::Lr,
                 dim: 0,
                 hidden: Vec::new(),
+                second: Vec::new(),
                 cross_layers: 0,
                 bottom: Vec::new(),
                 init_range: 0.0,

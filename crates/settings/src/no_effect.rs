@@ -58,6 +58,15 @@ pub(crate) fn in_lr(config: &Config) -> Option<&'static str> {
     (config.model.kind == ModelKind::Lr).then_some("lr has neither embeddings nor hidden layers")
 }
 
+pub(crate) fn without_hidden_layers(config: &Config) -> Option<&'static str> {
+    let is_fm = config.model.kind == ModelKind::Fm;
+    in_lr(config).or(is_fm.then_some("fm has no hidden layers"))
+}
+
+pub(crate) fn outside_final_mlp(config: &Config) -> Option<&'static str> {
+    (config.model.kind != ModelKind::FinalMlp).then_some("only final_mlp has two streams")
+}
+
 pub(crate) fn outside_dcn(config: &Config) -> Option<&'static str> {
     (config.model.kind != ModelKind::Dcn).then_some("only dcn has cross layers")
 }

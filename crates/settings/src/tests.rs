@@ -74,7 +74,7 @@ fn a_value_of_the_wrong_kind_names_its_key() {
     let mut config = Config::default();
     let mut error = |key: &str, text| find(key).unwrap().set(&mut config, text).unwrap_err();
     assert_eq!(error("data.epochs", "two"), "data.epochs = two: give a whole number");
-    assert!(error("model.kind", "din").contains("lr, wide_deep, deepfm, dcn, dlrm"));
+    assert!(error("model.kind", "din").contains("lr, fm, wide_deep, deepfm, dcn, dlrm, final_mlp"));
     assert!(error("tiers.dram", "lots").contains("64MiB"));
     let refused = error("rows.storage", "f8");
     assert_eq!(refused, "rows.storage = f8: give one of f32, f16, bf16");
@@ -170,6 +170,7 @@ fn every_default_stands_in_the_table() {
             "host",
             "device",
             "table",
+            "cosine",
         ];
         for text in ["5", "0.3", "true", "9,8"].into_iter().chain(names).chain(["elsewhere"]) {
             let mut other = config.clone();

@@ -9,9 +9,7 @@
 use stepwell_base::ByteCount;
 use stepwell_engine::{DEFAULT_TABLE, Pooling};
 use stepwell_optim::Storage;
-use stepwell_settings::{
-    Config, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowsConfig, TableConfig,
-};
+use stepwell_settings::{Config, FeatureConfig, OptimizerKind, PlaceKind, RowsConfig, TableConfig};
 
 use crate::dice::Dice;
 use crate::ids::DENSE;
@@ -51,7 +49,7 @@ pub(crate) fn draw(config: &mut Config, ids: &[usize], dice: &mut Dice) -> Optio
         tables.push(table);
     }
     // The second-order term of a DeepFM needs embeddings.
-    if config.model.kind == ModelKind::DeepFm && tables.iter().all(|table| table.dim == Some(0)) {
+    if config.model.kind.has_pairs() && tables.iter().all(|table| table.dim == Some(0)) {
         tables[0].dim = Some(config.model.dim);
     }
     config.features = features(&tables, ids, dice);
@@ -65,7 +63,7 @@ pub(crate) fn draw(config: &mut Config, ids: &[usize], dice: &mut Dice) -> Optio
 
 /// Draws a table from scratch.
 fn fresh(config: &Config, dice: &mut Dice) -> TableConfig {
-    let has_first_order = !matches!(config.model.kind, ModelKind::Dcn | ModelKind::Dlrm);
+    let has_first_order = config.model.kind.has_first_order();
     let dim = dice.within(u64::from(!has_first_order), DIM_MAX) as usize;
     let mut table = TableConfig { dim: Some(dim), ..TableConfig::default() };
     if dice.once_in(2) {
@@ -176,6 +174,7 @@ mod tests {
     use super::*;
     use crate::job::{Job, Length};
     use crate::tiers::Tables;
+    use stepwell_settings::ModelKind;
 
     /// A case that is never drawn is never simulated.
     #[test]

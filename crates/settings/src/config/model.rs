@@ -7,6 +7,8 @@ use stepwell_nn::Precision;
 pub enum ModelKind {
     /// Logistic regression.
     Lr,
+    /// Factorization machine.
+    Fm,
     /// Wide & Deep.
     WideDeep,
     /// DeepFM.
@@ -15,21 +17,41 @@ pub enum ModelKind {
     Dcn,
     /// DLRM.
     Dlrm,
+    /// FinalMLP.
+    FinalMlp,
 }
 
 impl ModelKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Lr, Self::WideDeep, Self::DeepFm, Self::Dcn, Self::Dlrm];
+    pub const ALL: [Self; 7] =
+        [Self::Lr, Self::Fm, Self::WideDeep, Self::DeepFm, Self::Dcn, Self::Dlrm, Self::FinalMlp];
 
     /// Name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lr => "lr",
+            Self::Fm => "fm",
             Self::WideDeep => "wide_deep",
             Self::DeepFm => "deepfm",
             Self::Dcn => "dcn",
             Self::Dlrm => "dlrm",
+            Self::FinalMlp => "final_mlp",
         }
+    }
+
+    /// Whether ids have a first-order weight besides their embedding.
+    pub const fn has_first_order(self) -> bool {
+        matches!(self, Self::Lr | Self::Fm | Self::WideDeep | Self::DeepFm)
+    }
+
+    /// Whether it has hidden layers.
+    pub const fn has_hidden_layers(self) -> bool {
+        !matches!(self, Self::Lr | Self::Fm)
+    }
+
+    /// Whether it adds up the products of all pairs of embeddings.
+    pub const fn has_pairs(self) -> bool {
+        matches!(self, Self::Fm | Self::DeepFm)
     }
 }
 
@@ -42,6 +64,8 @@ pub struct ModelConfig {
     pub dim: usize,
     /// Widths of the hidden layers.
     pub hidden: Vec<usize>,
+    /// Widths of the hidden layers of `final_mlp`'s second stream.
+    pub second: Vec<usize>,
     /// Cross layers of `dcn`.
     pub cross_layers: usize,
     /// Widths of the layers of `dlrm`'s bottom part, without the last one, of width `dim`.

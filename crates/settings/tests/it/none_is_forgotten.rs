@@ -63,7 +63,7 @@ fn grounds() -> Vec<Config> {
         Config::default(),
         with(&[("model.kind", "dcn"), ("data.eval_paths", "b.tsv")]),
         with(&[("model.kind", "dlrm"), ("rows.admit_after", "2"), ("checkpoint.dir", "saved")]),
-        with(&[("data.paths", "a.tsv"), ("data.cache", "a.packed")]),
+        with(&[("data.paths", "a.tsv"), ("data.cache", "a.packed"), ("model.kind", "final_mlp")]),
     ]
 }
 

@@ -18,11 +18,12 @@ pub(super) fn graph(
     let input = InputShape { embedding: dims.iter().sum(), dense: schema.dense };
     let mut builder = GraphBuilder::new(input);
     match config.model.kind {
-        ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {
+        ModelKind::Lr | ModelKind::Fm | ModelKind::WideDeep | ModelKind::DeepFm => {
             sum(&mut builder, input, &config.model, (dims, logits))?;
         }
         ModelKind::Dcn => dcn(&mut builder, input, &config.model, logits)?,
         ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, (dims, logits))?,
+        ModelKind::FinalMlp => final_mlp(&mut builder, input, &config.model, logits)?,
     }
     Ok(builder.build()?.with_precision(config.model.precision))
 }
@@ -74,12 +75,12 @@ fn sum(
     if logits > 1 {
         let mut shared = vec![Source::FirstOrder, dense];
         let mut columns = 1 + input.dense;
-        if model.kind != ModelKind::Lr {
+        if model.kind.has_hidden_layers() {
             let (width, hidden) = tower(builder, input, model)?;
             columns += width;
             shared.push(hidden);
         }
-        if model.kind == ModelKind::DeepFm {
+        if model.kind.has_pairs() {
             columns += 1;
             shared.push(pairs(builder, dims, model.dim)?);
         }
@@ -94,12 +95,12 @@ fn sum(
         _ => builder.add("linear", linear, &[dense])?,
     };
     let mut logit = vec![Source::FirstOrder, Source::Node(linear)];
-    if model.kind != ModelKind::Lr {
+    if model.kind.has_hidden_layers() {
         let (width, source) = tower(builder, input, model)?;
         let top = builder.add("mlp_out", layer(width, 1, false), &[source])?;
         logit.push(Source::Node(top));
     }
-    if model.kind == ModelKind::DeepFm {
+    if model.kind.has_pairs() {
         logit.push(pairs(builder, dims, model.dim)?);
     }
     builder.add("logit", Add, &logit).map(drop)
@@ -162,6 +163,36 @@ fn dlrm(
     let columns = model.dim + interaction.pairs();
     let (width, top) = mlp(builder, "mlp", &model.hidden, columns, Source::Node(both))?;
     builder.add("logit", layer(width, logits, false), &[top]).map(drop)
+}
+
+/// Two streams of hidden layers over the whole input, and a bilinear form of their outputs.
+fn final_mlp(
+    builder: &mut GraphBuilder<f32>,
+    input: InputShape,
+    model: &ModelConfig,
+    logits: usize,
+) -> Built<()> {
+    let columns = input.columns();
+    let whole = Source::Columns(0..columns);
+    let (width, first) = mlp(builder, "mlp", &model.hidden, columns, whole.clone())?;
+    let (dim, second) = mlp(builder, "second", &model.second, columns, whole)?;
+    let form = Linear { bias: false, ..layer(width, dim, false) };
+    let form = builder.add("bilinear", form, &[first.clone()])?;
+    let products = DotInteraction { vectors: 2, dim };
+    let product = builder.add("fusion", products, &[Source::Node(form), second.clone()])?;
+    let (mut columns, mut sources) = (width + dim, vec![first, second]);
+    if logits > 1 {
+        columns += 1;
+        sources.push(Source::Node(product));
+    }
+    let both = builder.add("both", Concat, &sources)?;
+    let linear = layer(columns, logits, false);
+    if logits > 1 {
+        return builder.add("logits", linear, &[Source::Node(both)]).map(drop);
+    }
+    let linear = builder.add("linear", linear, &[Source::Node(both)])?;
+    let logit = [Source::Node(linear), Source::Node(product)];
+    builder.add("logit", Add, &logit).map(drop)
 }
 
 fn layer(inputs: usize, outputs: usize, hidden: bool) -> Linear {

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   lr         first order + linear(dense)
+//!   fm         first order + linear(dense) + fm(embeddings)
 //!   wide_deep  first order + linear(dense) + mlp(embeddings, dense)
 //!   deepfm     first order + linear(dense) + mlp(embeddings, dense) + fm(embeddings)
 //!   dcn        linear(cross(x), mlp(x)), x = (embeddings, dense): no first order
 //!   dlrm       mlp(b, dots(b, embeddings)), b = mlp(dense): no first order
+//!   final_mlp  linear(s, t) + s W t, s = mlp(x), t = mlp(x), x as in dcn: no first order
 //! ```
 //!
 //! A model of several labels has a logit for each; all layers but the last are shared.
 //!
-//! Sources: Cheng et al., "Wide & Deep Learning for Recommender Systems" (DLRS 2016); Guo et al.,
+//! Sources: Rendle, "Factorization Machines" (ICDM 2010); Cheng et al., "Wide & Deep Learning for Recommender Systems" (DLRS 2016); Guo et al.,
 //! "DeepFM" (IJCAI 2017); Wang et al., "DCN V2" (WWW 2021), its parallel structure; Naumov et al.,
-//! "Deep Learning Recommendation Model" (2019). The wide weight of an id is an extra lane of its
+//! "Deep Learning Recommendation Model" (2019); Mao et al., "FinalMLP" (AAAI 2023), without its
+//! selection of features and with one head. The wide weight of an id is an extra lane of its
 //! row, so one fetch gets both; rows of models without first order lack it.
 
 mod graph;
@@ -74,7 +77,7 @@ impl Model {
         let dims: Vec<usize> = named.iter().map(|table| dim_of(config, table)).collect();
         let columns = features.columns(&dims)?;
         let of_fields = features.dims(&dims);
-        if matches!(config.model.kind, ModelKind::DeepFm | ModelKind::Dlrm) {
+        if config.model.kind.has_pairs() || config.model.kind == ModelKind::Dlrm {
             check_pairs(&config.model, &named[0].name, &of_fields)?;
         }
         let labels: Arc<[Label]> = labels(config)?.into();

@@ -44,16 +44,16 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
     }
     let first = hidden.first().map(|width| outputs("mlp1", *width));
     match config.model.kind {
-        ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {
+        ModelKind::Lr | ModelKind::Fm | ModelKind::WideDeep | ModelKind::DeepFm => {
             first.iter().for_each(|first| layer("mlp1", first, &whole));
             layer("linear", &outputs("linear", 1), &dense);
             layer("mlp_out", &outputs("mlp_out", 1), &deep);
             let mut shared = vec!["first order".to_owned()];
             shared.extend(dense.iter().cloned());
-            if config.model.kind != ModelKind::Lr {
+            if config.model.kind.has_hidden_layers() {
                 shared.extend(deep);
             }
-            if config.model.kind == ModelKind::DeepFm {
+            if config.model.kind.has_pairs() {
                 shared.push("pairs".to_owned());
             }
             layer("logits", &logits, &shared);
@@ -80,6 +80,21 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
             let both: Axis = last.into_iter().chain(pairs).collect();
             first.iter().for_each(|first| layer("mlp1", first, &both));
             layer("logit", &logits, &deep_of(&both));
+        }
+        ModelKind::FinalMlp => {
+            first.iter().for_each(|first| layer("mlp1", first, &whole));
+            let second = &config.model.second;
+            let second_first = second.first().map(|width| outputs("second1", *width));
+            second_first.iter().for_each(|first| layer("second1", first, &whole));
+            let of_second = match second.last() {
+                Some(width) => outputs("second", *width),
+                None => whole.iter().map(|label| format!("second {label}")).collect(),
+            };
+            layer("bilinear", &of_second, &deep);
+            let mut both: Axis = deep.into_iter().chain(of_second).collect();
+            layer("linear", &outputs("linear", 1), &both);
+            both.push("fusion".to_owned());
+            layer("logits", &logits, &both);
         }
     }
     Ok(axes)

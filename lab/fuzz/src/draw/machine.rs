@@ -108,4 +108,11 @@ impl Machine {
         }
         Self { settings, memory, index, hbm, engine, rows_named }
     }
+
+    /// Takes the devices away.
+    pub(super) fn keep_on_host(&mut self) {
+        let of_devices = ["device", "tiers.lookup", "train.dense"];
+        self.settings.retain(|(key, _)| !of_devices.contains(key));
+        self.hbm = None;
+    }
 }

@@ -80,6 +80,10 @@ impl Case {
         let mut variants: Vec<Variant> = (0..dice.within(2, 4))
             .map(|number| Variant::draw(dice, &data, mini_batch, steps, number == 0))
             .collect();
+        if !model.can_use_devices() {
+            let launches = variants.iter_mut().flat_map(|variant| &mut variant.launches);
+            launches.for_each(|launch| launch.machine.keep_on_host());
+        }
         if skips == Skips::TooFew {
             variants.iter_mut().for_each(Variant::keep_nothing);
         }

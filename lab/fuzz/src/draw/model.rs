@@ -5,12 +5,21 @@ use std::ops::RangeInclusive;
 use crate::dice::Dice;
 
 /// All kinds of models.
-pub(crate) const KINDS: [&str; 5] = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"];
+pub(crate) const KINDS: [&str; 7] = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dlrm", "final_mlp"];
 /// All storage formats of weights.
 pub(crate) const STORAGES: [&str; 3] = ["f32", "f16", "bf16"];
-/// All optimizers, with learning rates that don't diverge.
-const OPTIMIZERS: [(&str, [&str; 2]); 3] =
-    [("sgd", ["0.01", "0.001"]), ("adagrad", ["0.05", "0.01"]), ("adam", ["0.005", "0.0005"])];
+/// All optimizers of rows, with learning rates that don't diverge; dense parameters have the first
+/// [`DENSE`] of them.
+const OPTIMIZERS: [(&str, [&str; 2]); 7] = [
+    ("sgd", ["0.01", "0.001"]),
+    ("momentum", ["0.001", "0.0001"]),
+    ("adagrad", ["0.05", "0.01"]),
+    ("adam", ["0.005", "0.0005"]),
+    ("row_wise_adagrad", ["0.05", "0.01"]),
+    ("row_wise_adam", ["0.005", "0.0005"]),
+    ("ftrl", ["0.05", "0.01"]),
+];
+const DENSE: usize = 4;
 
 /// Settings by key, with values as TOML, in the order of output.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +36,7 @@ impl Model {
             ("model.kind", quoted(dice.pick(&KINDS))),
             ("model.dim", dice.magnitude(1, dim).to_string()),
             ("model.hidden", widths(dice, 0..=3, width)),
+            ("model.second", widths(dice, 0..=2, width)),
             ("model.cross_layers", dice.within(1, 3).to_string()),
             ("model.bottom", widths(dice, 1..=2, width)),
             ("model.init_range", dice.pick(&["0.01", "0.1", "0"]).to_owned()),
@@ -34,11 +44,8 @@ impl Model {
             ("train.blocks", dice.magnitude(1, 20).to_string()),
             ("rows.storage", quoted(dice.pick(&["f32", "f32", "f16", "bf16"]))),
         ];
-        for keys in [["optim.rows.kind", "optim.rows.lr"], ["optim.dense.kind", "optim.dense.lr"]] {
-            let (kind, rates) = dice.pick(&OPTIMIZERS);
-            settings.push((keys[0], quoted(kind)));
-            settings.push((keys[1], dice.pick(&rates).to_owned()));
-        }
+        optimizer(dice, &OF_ROWS, &OPTIMIZERS, &mut settings);
+        optimizer(dice, &OF_DENSE, &OPTIMIZERS[..DENSE], &mut settings);
         if dice.chance(25) {
             settings.push(("pipeline.staleness", dice.magnitude(1, 9).to_string()));
         }
@@ -49,10 +56,71 @@ impl Model {
         Self(settings)
     }
 
+    /// Whether devices have its optimizers.
+    pub(crate) fn can_use_devices(&self) -> bool {
+        let is_row_wise = |(key, value): &(&str, String)| {
+            key.ends_with("clip_norm")
+                || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
+        };
+        !self.0.iter().any(is_row_wise)
+    }
+
     /// Value of a setting, without quotes; empty for the default.
     pub(crate) fn get(&self, key: &str) -> &str {
         let found = self.0.iter().find(|(known, _)| *known == key);
         found.map_or("", |(_, value)| value.trim_matches('"'))
+    }
+}
+
+/// Keys of an optimizer.
+struct Keys {
+    kind: &'static str,
+    lr: &'static str,
+    l2: &'static str,
+    clip_norm: &'static str,
+    schedule: &'static str,
+    decay_steps: &'static str,
+    warmup_steps: &'static str,
+}
+
+macro_rules! keys {
+    ($part:literal) => {
+        Keys {
+            kind: concat!($part, ".kind"),
+            lr: concat!($part, ".lr"),
+            l2: concat!($part, ".l2"),
+            clip_norm: concat!($part, ".clip_norm"),
+            schedule: concat!($part, ".schedule"),
+            decay_steps: concat!($part, ".decay_steps"),
+            warmup_steps: concat!($part, ".warmup_steps"),
+        }
+    };
+}
+
+const OF_ROWS: Keys = keys!("optim.rows");
+const OF_DENSE: Keys = keys!("optim.dense");
+
+/// Draws one of `optimizers`; sometimes with a penalty, a bound of gradients or a schedule.
+fn optimizer(
+    dice: &mut Dice,
+    keys: &Keys,
+    optimizers: &[(&'static str, [&'static str; 2])],
+    settings: &mut Vec<(&'static str, String)>,
+) {
+    let (kind, rates) = dice.pick(optimizers);
+    settings.push((keys.kind, quoted(kind)));
+    settings.push((keys.lr, dice.pick(&rates).to_owned()));
+    if dice.chance(20) {
+        settings.push((keys.l2, dice.pick(&["0.001", "0.1"]).to_owned()));
+    }
+    if dice.chance(20) {
+        settings.push((keys.clip_norm, dice.pick(&["0.01", "1"]).to_owned()));
+    }
+    if dice.chance(20) {
+        let schedules = ["linear", "cosine", "step", "inverse_sqrt"];
+        settings.push((keys.schedule, quoted(dice.pick(&schedules))));
+        settings.push((keys.decay_steps, dice.magnitude(1, 100).to_string()));
+        settings.push((keys.warmup_steps, dice.below(10).to_string()));
     }
 }
 

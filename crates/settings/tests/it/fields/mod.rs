@@ -171,11 +171,13 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
 }
 
 pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
-    let ModelConfig { kind, dim, hidden, cross_layers, bottom, init_range, precision } = model;
+    let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, init_range, precision } =
+        model;
     vec![
         ("model.kind", json!(kind.name())),
         ("model.dim", json!(dim)),
         ("model.hidden", json!(hidden)),
+        ("model.second", json!(second)),
         ("model.cross_layers", json!(cross_layers)),
         ("model.bottom", json!(bottom)),
         ("model.init_range", json!(init_range)),
