@@ -177,7 +177,7 @@ fn final_mlp(
     let (width, first) = mlp(builder, "mlp", &model.hidden, columns, whole.clone())?;
     let (dim, second) = mlp(builder, "second", &model.second, columns, whole)?;
     let form = Linear { bias: false, ..layer(width, dim, false) };
-    let form = builder.add("bilinear", form, &[first.clone()])?;
+    let form = builder.add("bilinear", form, std::slice::from_ref(&first))?;
     let products = DotInteraction { vectors: 2, dim };
     let product = builder.add("fusion", products, &[Source::Node(form), second.clone()])?;
     let (mut columns, mut sources) = (width + dim, vec![first, second]);

@@ -27,12 +27,7 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
     let lanes: Axis = embeddings.iter().flatten().cloned().collect();
     let whole: Axis = lanes.iter().chain(&dense).cloned().collect();
     let hidden = &config.model.hidden;
-    // Output of the hidden layers, or their input if there are none, labelled apart from the input.
-    let deep_of = |input: &Axis| match hidden.last() {
-        Some(width) => outputs("mlp", *width),
-        None => input.iter().map(|label| format!("deep {label}")).collect(),
-    };
-    let deep = deep_of(&whole);
+    let deep = last_of("mlp", hidden, &whole);
     let logits: Axis = model.labels().iter().map(|label| label.name.clone()).collect();
     let mut axes = HashMap::new();
     let mut layer = |name: &str, outputs: &Axis, inputs: &Axis| {
@@ -79,25 +74,32 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
             let pairs = (1..vectors.len()).flat_map(pair);
             let both: Axis = last.into_iter().chain(pairs).collect();
             first.iter().for_each(|first| layer("mlp1", first, &both));
-            layer("logit", &logits, &deep_of(&both));
+            layer("logit", &logits, &last_of("mlp", hidden, &both));
         }
         ModelKind::FinalMlp => {
             first.iter().for_each(|first| layer("mlp1", first, &whole));
             let second = &config.model.second;
-            let second_first = second.first().map(|width| outputs("second1", *width));
-            second_first.iter().for_each(|first| layer("second1", first, &whole));
-            let of_second = match second.last() {
-                Some(width) => outputs("second", *width),
-                None => whole.iter().map(|label| format!("second {label}")).collect(),
-            };
-            layer("bilinear", &of_second, &deep);
-            let mut both: Axis = deep.into_iter().chain(of_second).collect();
+            second.first().iter().for_each(|width| {
+                layer("second1", &outputs("second1", **width), &whole);
+            });
+            let last = last_of("second", second, &whole);
+            layer("bilinear", &last, &deep);
+            let mut both: Axis = deep.into_iter().chain(last).collect();
             layer("linear", &outputs("linear", 1), &both);
             both.push("fusion".to_owned());
             layer("logits", &logits, &both);
         }
     }
     Ok(axes)
+}
+
+/// Labels of the output of hidden layers, or of their input if there are none, apart from those of
+/// the input itself.
+fn last_of(name: &str, widths: &[usize], input: &Axis) -> Axis {
+    match widths.last() {
+        Some(width) => outputs(name, *width),
+        None => input.iter().map(|label| format!("{name} {label}")).collect(),
+    }
 }
 
 /// Labels of a layer's `count` outputs.
