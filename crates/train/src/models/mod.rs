@@ -16,8 +16,8 @@
 //! Recommender Systems" (DLRS 2016); Guo et al., "DeepFM" (IJCAI 2017); Wang et al., "DCN V2" (WWW
 //! 2021), its parallel structure; Naumov et al., "Deep Learning Recommendation Model" (2019); Mao
 //! et al., "FinalMLP" (AAAI 2023), without its selection of features and with one head. The wide
-//! weight of an id is an extra lane of its row, so one fetch gets both; rows of models without first
-//! order lack it.
+//! weight of an id is an extra lane of its row, so one fetch gets both; rows of models without
+//! first order lack it.
 
 mod graph;
 
