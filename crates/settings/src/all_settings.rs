@@ -6,7 +6,7 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
-use crate::check::{self, right};
+use crate::check::{self, INIT_STD, INIT_VALUE, right};
 use crate::config::{
     BestKind, Config, ExchangeKind, ModelKind, OptimizerKind, RowOptimizerKind, ScheduleKind,
 };
@@ -190,7 +190,15 @@ pub const SETTINGS: &[Setting] = &[
         "initial embedding weights are uniform in plus or minus this"
     )
     .check(|config| check::init_range(config.model.init_range))
-    .idle(no_effect::in_lr),
+    .idle(no_effect::for_initial_range),
+    setting!("model.init_std", model.init_std = None, BeyondDefault, INIT_STD)
+        .default_name("none: weights are uniform")
+        .check(|config| check::given(config.model.init_std, check::init_range))
+        .idle(no_effect::in_lr),
+    setting!("model.init_value", model.init_value = None, BeyondDefault, INIT_VALUE)
+        .default_name("none: weights are uniform")
+        .check(|config| check::given(config.model.init_value, check::init_value))
+        .idle(no_effect::in_lr),
     setting!(
         "model.precision",
         model.precision = Precision::F32,

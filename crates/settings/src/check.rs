@@ -98,9 +98,25 @@ pub(crate) fn admit_probability(chance: f64) -> Outcome {
     part(chance, 1.0)
 }
 
+/// Help of the settings `init_std`.
+pub(crate) const INIT_STD: &str =
+    "initial embedding weights are normal with this standard deviation, instead of uniform";
+/// Help of the settings `init_value`.
+pub(crate) const INIT_VALUE: &str = "all initial embedding weights are this, instead of random";
+
 pub(crate) fn init_range(range: f64) -> Outcome {
     let is_right = (0.0..=INIT_RANGE_MAX).contains(&range);
     right(is_right, range, format_args!("a number from 0 to {INIT_RANGE_MAX}"))
+}
+
+pub(crate) fn init_value(value: f64) -> Outcome {
+    let give = format_args!("a number from -{INIT_RANGE_MAX} to {INIT_RANGE_MAX}");
+    right(value.abs() <= INIT_RANGE_MAX, value, give)
+}
+
+/// Checks a value if it is given; an inherited one is checked by its own setting.
+pub(crate) fn given<T>(value: Option<T>, check: impl Fn(T) -> Outcome) -> Outcome {
+    value.map_or(Ok(()), check)
 }
 
 fn fit(widths: &[usize]) -> bool {

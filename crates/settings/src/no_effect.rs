@@ -58,6 +58,11 @@ pub(crate) fn in_lr(config: &Config) -> Option<&'static str> {
     (config.model.kind == ModelKind::Lr).then_some("lr has neither embeddings nor hidden layers")
 }
 
+pub(crate) fn for_initial_range(config: &Config) -> Option<&'static str> {
+    let others = config.model.init_std.is_some() || config.model.init_value.is_some();
+    in_lr(config).or(others.then_some("initial weights aren't uniform"))
+}
+
 pub(crate) fn without_hidden_layers(config: &Config) -> Option<&'static str> {
     let is_fm = config.model.kind == ModelKind::Fm;
     in_lr(config).or(is_fm.then_some("fm has no hidden layers"))

@@ -7,7 +7,7 @@
 
 use stepwell_engine::Pooling;
 
-use crate::check::{self, right};
+use crate::check::{self, INIT_STD, INIT_VALUE, given, right};
 use crate::config::{
     EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name, expanded, ranges,
 };
@@ -68,6 +68,16 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
     .check(|table| given(table.init_range, check::init_range))
     .idle(no_effect::table_without_embeddings)
     .idle_run(no_effect::in_lr),
+    setting!(TableConfig: "init_std", init_std = None, BeyondDefault, INIT_STD)
+        .default_name("`model.init_std`")
+        .check(|table| given(table.init_std, check::init_range))
+        .idle(no_effect::table_without_embeddings)
+        .idle_run(no_effect::in_lr),
+    setting!(TableConfig: "init_value", init_value = None, BeyondDefault, INIT_VALUE)
+        .default_name("`model.init_value`")
+        .check(|table| given(table.init_value, check::init_value))
+        .idle(no_effect::table_without_embeddings)
+        .idle_run(no_effect::in_lr),
     setting!(
         TableConfig: "admit_after",
         admit_after = None,
@@ -163,8 +173,3 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
     )
     .text(|feature| feature.weight.clone().unwrap_or_else(|| "none".to_owned())),
 ];
-
-/// Checks a given value; an inherited one is checked by its own setting.
-fn given<T>(value: Option<T>, check: impl Fn(T) -> Result<(), String>) -> Result<(), String> {
-    value.map_or(Ok(()), check)
-}

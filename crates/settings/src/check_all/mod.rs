@@ -27,6 +27,7 @@ impl Config {
         self.check_batch()?;
         self.check_streams()?;
         self.check_known()?;
+        check_initial("model", self.model.init_std, self.model.init_value)?;
         check_whole("rows", &self.optim.rows)?;
         check_whole("dense", &self.optim.dense)?;
         check_admission(&self.rows, &|key| format!("rows.{key}"), "give one of them")?;
@@ -172,4 +173,14 @@ fn check_admission(life: &RowsConfig, key_of: &dyn Fn(&str) -> String, mend: &st
         return Err(format!("{key} is {sketch}: give at least {SKETCH_MIN} bytes"));
     }
     Ok(())
+}
+
+/// Refuses two distributions of initial weights.
+fn check_initial(part: &str, std: Option<f64>, value: Option<f64>) -> Outcome {
+    match (std, value) {
+        (Some(std), Some(value)) => Err(format!(
+            "{part}.init_std = {std} and {part}.init_value = {value}: give one of them"
+        )),
+        _ => Ok(()),
+    }
 }

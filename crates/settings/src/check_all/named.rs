@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::check_admission;
+use super::{check_admission, check_initial};
 use crate::check::{IDS_MAX, Outcome};
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{
@@ -30,6 +30,7 @@ impl Config {
         for setting in TABLE_SETTINGS {
             setting.check_as(&table.key(setting.key), table)?;
         }
+        check_initial(&format!("tables.{}", table.name), table.init_std, table.init_value)?;
         if table.place == PlaceKind::Memory && table.dram.is_none() {
             return Err(format!(
                 "{} is memory, and its size is missing: give {}, enough bytes for all of its rows, \

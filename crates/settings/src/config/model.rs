@@ -72,6 +72,10 @@ pub struct ModelConfig {
     pub bottom: Vec<usize>,
     /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
+    /// Initial embedding weights are normal with this standard deviation instead.
+    pub init_std: Option<f64>,
+    /// All initial embedding weights are this instead.
+    pub init_value: Option<f64>,
     /// Rounding of the operands of matrix products.
     pub precision: Precision,
 }

@@ -1,11 +1,12 @@
 //! Named tables, and the features that go into them.
 
 use stepwell_base::ByteCount;
+use stepwell_base::initial::Initial;
 use stepwell_engine::Pooling;
 use stepwell_optim::Storage;
 
 use super::RowOptimizerKind::Ftrl;
-use super::{Config, RowOptimizerConfig, RowOptimizerKind, RowsConfig};
+use super::{Config, ModelConfig, RowOptimizerConfig, RowOptimizerKind, RowsConfig};
 
 /// The table that exists without being named; without features, it has all id columns.
 pub const EMBEDDING: &str = "embedding";
@@ -33,6 +34,10 @@ pub struct TableConfig {
     pub storage: Option<Storage>,
     /// Initial embedding weights are uniform in [-range, range).
     pub init_range: Option<f64>,
+    /// Initial embedding weights are normal with this standard deviation instead.
+    pub init_std: Option<f64>,
+    /// All initial embedding weights are this instead.
+    pub init_value: Option<f64>,
     /// Occurrences of a key until it gets a row.
     pub admit_after: Option<u8>,
     /// Probability that a key gets a row, drawn anew in each mini-batch.
@@ -56,8 +61,8 @@ pub struct TableRules {
     pub dim: usize,
     /// Optimizer of its rows.
     pub optimizer: RowOptimizerConfig,
-    /// Initial embedding weights are uniform in [-range, range).
-    pub init_range: f64,
+    /// Distribution of initial embedding weights.
+    pub initial: Initial,
     /// Its rows.
     pub rows: RowsConfig,
 }
@@ -75,7 +80,8 @@ impl TableConfig {
 
     /// The same table with all inherited values filled in.
     pub(crate) fn resolved(&self, config: &Config) -> Self {
-        let TableRules { dim, optimizer, init_range, rows } = self.rules(config);
+        let TableRules { dim, optimizer, initial, rows } = self.rules(config);
+        let range = self.init_range.unwrap_or(config.model.init_range);
         Self {
             dim: Some(dim),
             optimizer: Some(optimizer.kind),
@@ -84,7 +90,15 @@ impl TableConfig {
             weight_decay: optimizer.weight_decay,
             clip_norm: optimizer.clip_norm,
             storage: Some(rows.storage),
-            init_range: Some(init_range),
+            init_range: Some(range),
+            init_std: match initial {
+                Initial::Normal { std } => Some(f64::from(std)),
+                _ => None,
+            },
+            init_value: match initial {
+                Initial::Constant { value } => Some(f64::from(value)),
+                _ => None,
+            },
             admit_after: Some(rows.admit_after),
             admit_probability: Some(rows.admit_probability),
             expire_after: Some(rows.expire_after),
@@ -111,13 +125,28 @@ impl TableConfig {
         }
     }
 
+    /// Distribution of initial weights: the table's, if it sets any, or the model's.
+    fn initial(&self, model: &ModelConfig) -> Initial {
+        let range = self.init_range.unwrap_or(model.init_range);
+        let is_own = [self.init_range, self.init_std, self.init_value].iter().any(Option::is_some);
+        let (std, value) = match is_own {
+            true => (self.init_std, self.init_value),
+            false => (model.init_std, model.init_value),
+        };
+        match (std, value) {
+            (Some(std), _) => Initial::Normal { std: std as f32 },
+            (None, Some(value)) => Initial::Constant { value: value as f32 },
+            (None, None) => Initial::Uniform { range: range as f32 },
+        }
+    }
+
     /// The settings of its rows in a run of `config`.
     pub fn rules(&self, config: &Config) -> TableRules {
         let rows = &config.rows;
         TableRules {
             dim: self.dim.unwrap_or(config.model.dim),
             optimizer: self.optimizer(&config.optim.rows),
-            init_range: self.init_range.unwrap_or(config.model.init_range),
+            initial: self.initial(&config.model),
             rows: RowsConfig {
                 admit_after: self.admit_after.unwrap_or(rows.admit_after),
                 admit_probability: self.admit_probability.unwrap_or(rows.admit_probability),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use serde_json::Value;
+use stepwell_base::initial::Initial;
 use stepwell_engine::Pooling;
 use stepwell_settings::{
     Config, EMBEDDING, PlaceKind, TableConfig, from_json, idle_notes, look_up, model_settings,
@@ -332,4 +333,26 @@ fn settings_of_all_rows_count_where_a_table_takes_them() {
     assert_eq!(idle_notes(&keys, &Config::default()).len(), 1);
     let config = with(&[("tables.embedding.admit_after", "2")]);
     assert_eq!(idle_notes(&keys, &config), [""; 0]);
+}
+
+#[test]
+fn a_table_has_its_own_distribution_of_initial_weights_or_the_models() {
+    let initial = |pairs: &[(&str, &str)]| {
+        let feature = [("features.1.columns", "C2"), ("features.1.table", "users")];
+        let mut config = with(&[&feature, pairs].concat());
+        let table = config.table_mut("users").unwrap().clone();
+        config.check().map(|()| table.rules(&config).initial)
+    };
+    let (model_std, table_std) = (("model.init_std", "0.5"), ("tables.users.init_std", "0.25"));
+    assert_eq!(initial(&[]), Ok(Initial::Uniform { range: 0.01 }));
+    assert_eq!(initial(&[model_std]), Ok(Initial::Normal { std: 0.5 }));
+    assert_eq!(initial(&[model_std, table_std]), Ok(Initial::Normal { std: 0.25 }));
+    let value = ("tables.users.init_value", "-1.5");
+    assert_eq!(initial(&[model_std, value]), Ok(Initial::Constant { value: -1.5 }));
+    let range = ("tables.users.init_range", "2");
+    assert_eq!(initial(&[model_std, range]), Ok(Initial::Uniform { range: 2.0 }));
+    let both = "tables.users.init_std = 0.25 and tables.users.init_value = -1.5: give one of them";
+    assert_eq!(initial(&[value, table_std]), Err(both.to_owned()));
+    let both = "model.init_std = 0.5 and model.init_value = 1: give one of them";
+    assert_eq!(initial(&[model_std, ("model.init_value", "1")]), Err(both.to_owned()));
 }

@@ -24,7 +24,6 @@ mod graph;
 use std::sync::Arc;
 
 use stepwell_base::TableId;
-use stepwell_base::initial::Initial;
 use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{Graph, Precision, bf16_kernel};
@@ -244,7 +243,7 @@ fn table_of(
         wide,
         storage: rules.rows.storage,
         optimizer: optimizer.map_err(|why| Error::Config(format!("optim.rows: {why}")))?,
-        initial: Initial::Uniform { range: rules.init_range as f32 },
+        initial: rules.initial,
         seed: config.seed,
         life: rules.rows.life(),
         shared: false,

@@ -171,8 +171,8 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
 }
 
 pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
-    let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, init_range, precision } =
-        model;
+    let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, .. } = model;
+    let ModelConfig { init_range, init_std, init_value, precision, .. } = model;
     vec![
         ("model.kind", json!(kind.name())),
         ("model.dim", json!(dim)),
@@ -181,6 +181,8 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
         ("model.cross_layers", json!(cross_layers)),
         ("model.bottom", json!(bottom)),
         ("model.init_range", json!(init_range)),
+        ("model.init_std", json!(init_std)),
+        ("model.init_value", json!(init_value)),
         ("model.precision", json!(precision.name())),
     ]
 }
@@ -252,6 +254,8 @@ pub(crate) fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
         clip_norm,
         storage,
         init_range,
+        init_std,
+        init_value,
         admit_after,
         admit_probability,
         expire_after,
@@ -269,6 +273,8 @@ pub(crate) fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
         ("clip_norm", json!(clip_norm)),
         ("storage", json!(storage.map(|storage| storage.name()))),
         ("init_range", json!(init_range)),
+        ("init_std", json!(init_std)),
+        ("init_value", json!(init_value)),
         ("admit_after", json!(admit_after)),
         ("admit_probability", json!(admit_probability)),
         ("expire_after", json!(expire_after)),
