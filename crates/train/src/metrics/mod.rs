@@ -5,6 +5,7 @@
 //! figure.
 
 mod groups;
+mod interval;
 mod ranking;
 mod scored;
 mod spread;
@@ -16,6 +17,7 @@ use stepwell_data::Labels;
 use stepwell_nn::{Loss, LossSums};
 
 pub use self::groups::{GroupMeter, GroupMetrics};
+use self::interval::Classes;
 use self::ranking::Ranking;
 pub use self::scored::Scored;
 use self::spread::Spread;
@@ -32,6 +34,10 @@ pub struct Metrics {
     pub auc: Option<f64>,
     /// The largest possible error of `auc`; 0 while it is exact.
     pub auc_error_max: f64,
+    /// 95 % confidence interval of `auc`, as if its two classes were drawn at random; `None` for
+    /// weighted examples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auc_interval: Option<[f64; 2]>,
     /// Mean of -ln of the probability predicted for the outcome.
     pub logloss: Option<f64>,
     /// Log loss over the entropy of the positive rate; below 1 is better than a constant.
@@ -195,7 +201,7 @@ impl Meter {
             only.sums = sums;
         }
         let shown = self.shown;
-        let of = |meter: &mut LabelMeter| Metrics { examples, ..meter.take(shown) };
+        let of = |meter: &mut LabelMeter| meter.take(examples, shown);
         let mut metrics: Vec<Metrics> = self.of_labels.iter_mut().map(of).collect();
         let first = metrics.first().cloned().unwrap_or_default();
         if let [_] = metrics.as_slice() {
@@ -219,8 +225,8 @@ impl LabelMeter {
         }
     }
 
-    /// Returns the figures except the number of examples, and empties the meter.
-    fn take(&mut self, shown: fn(f32) -> f32) -> Metrics {
+    /// Returns the figures of `examples` examples, and empties the meter.
+    fn take(&mut self, examples: u64, shown: fn(f32) -> f32) -> Metrics {
         let LossSums { loss, prediction, weight } = std::mem::take(&mut self.sums);
         let labels = std::mem::take(&mut self.labels);
         let (spread, errors) = (std::mem::take(&mut self.spread), std::mem::take(&mut self.errors));
@@ -228,6 +234,7 @@ impl LabelMeter {
         let of_weight = |sum: f64| (weight > 0.0).then(|| sum / weight);
         let mean = of_weight(labels).unwrap_or(0.0);
         let metrics = Metrics {
+            examples,
             positive_rate: mean,
             calibration: (labels != 0.0).then(|| prediction / labels),
             ..Metrics::default()
@@ -235,8 +242,11 @@ impl LabelMeter {
         match self.loss {
             Loss::LogLoss => {
                 let (entropy, logloss) = (entropy(mean), of_weight(loss));
+                let is_plain = weight == examples as f64;
+                let classes = Classes { positives: labels, negatives: weight - labels };
                 Metrics {
                     auc: auc.map(|value| value.auc),
+                    auc_interval: auc.filter(|_| is_plain).map(|of| classes.interval(of.auc)),
                     auc_error_max: auc.map_or(0.0, |value| value.error_max),
                     logloss,
                     normalized_entropy: logloss
