@@ -68,32 +68,40 @@ DEVICE Step step_of(const UpdateTable& table, const f32* row) {
     return step;
 }
 
-// FTRL-Proximal; at a learning rate of 0, nothing changes.
+// FTRL-Proximal; at a learning rate of 0, nothing changes. `rate` is the learning rate, `eps` is
+// beta.
 DEVICE f32 ftrl(const UpdateTable& table, f32* square, f32* linear, f32 weight, f32 gradient) {
-    if (table.lr == 0.0) {
+    const f32 rate = table.rate;
+    if (rate == 0.0f) {
         return weight;
     }
+    const f32 l1 = rate * table.l1;
+    const f32 beta = table.eps + rate * table.l2;
+    const f32 before = sqrtf(*square);
     const f32 sum = *square + gradient * gradient;
     const f32 root = sqrtf(sum);
-    const f32 z = *linear + gradient - (root - sqrtf(*square)) * table.rate * weight;
+    const f32 from_weight = -(weight * (beta + before) + (weight < 0.0f ? -l1 : l1));
+    const f32 old = weight == 0.0f ? *linear : from_weight;
+    const f32 z = old + rate * gradient - (root - before) * weight;
     *square = sum;
     *linear = z;
-    if (fabsf(z) <= table.l1) {
+    if (fabsf(z) <= l1) {
         return 0.0f;
     }
-    const f32 l1 = z < 0.0f ? -table.l1 : table.l1;
-    return (l1 - z) / ((table.eps + root) * table.rate + table.l2);
+    return ((z < 0.0f ? -l1 : l1) - z) / (beta + root);
 }
 
 // Updates the state of weight `index`, of the row with state at `state`; returns the new weight.
 DEVICE f32 updated(const UpdateTable& table, const Step& step, f32* state, u32 index, f32 weight,
                    f32 gradient) {
     f32* first = state + index;
+    if (table.regularized != 0) {
+        weight *= table.keep;
+    }
     if (table.rule == RULE_FTRL) {
         return ftrl(table, first, first + table.dim + table.wide, weight, gradient);
     }
     if (table.regularized != 0) {
-        weight *= table.keep;
         gradient = gradient + table.l2 * weight;
     }
     if (table.rule == RULE_SGD) {

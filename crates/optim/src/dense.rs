@@ -18,7 +18,6 @@ use crate::momentum::Momentum;
 use crate::penalty::{NoPenalty, Penalty, Ridge};
 use crate::regularization::Regularization;
 use crate::rule::Rule;
-use crate::schedule::Schedule;
 use crate::sgd::Sgd;
 
 /// A rule and the count of steps taken with it.
@@ -26,7 +25,6 @@ use crate::sgd::Sgd;
 pub struct DenseOptimizer {
     rule: Rule,
     regularization: Regularization,
-    schedule: Schedule,
     step: u64,
 }
 
@@ -37,8 +35,7 @@ impl DenseOptimizer {
     /// If a setting is outside its range.
     pub fn new(rule: Rule) -> Result<Self, OptimError> {
         rule.check()?;
-        let (regularization, schedule) = (Regularization::default(), Schedule::default());
-        Ok(Self { rule, regularization, schedule, step: 0 })
+        Ok(Self { rule, regularization: Regularization::default(), step: 0 })
     }
 
     /// The same optimizer with penalties on parameters and a bound of the gradient, over all of
@@ -49,12 +46,6 @@ impl DenseOptimizer {
     pub fn regularized(self, regularization: Regularization) -> Result<Self, OptimError> {
         regularization.check(self.rule.name())?;
         Ok(Self { regularization, ..self })
-    }
-
-    /// The same optimizer with a learning rate that follows `schedule`.
-    #[must_use]
-    pub fn scheduled(self, schedule: Schedule) -> Self {
-        Self { schedule, ..self }
     }
 
     /// The same optimizer after `step` steps.
@@ -80,7 +71,6 @@ impl DenseOptimizer {
 
     /// Counts a step and computes its constants; any threads may apply it.
     pub fn begin_step(&mut self) -> DenseStep {
-        let factor = self.schedule.factor(self.step);
         self.step += 1;
         let kernel = match &self.rule {
             Rule::Sgd(sgd) => Kernel::Sgd(*sgd),
@@ -89,7 +79,7 @@ impl DenseOptimizer {
             Rule::Adam(adam) => Kernel::Adam(adam.at_step(self.step)),
         };
         let (regularization, lr) = (self.regularization, self.rule.lr());
-        DenseStep { kernel, regularization, lr, scale: 1.0, arch: Arch::new() }.times(factor)
+        DenseStep { kernel, regularization, lr, scale: 1.0, arch: Arch::new() }
     }
 }
 

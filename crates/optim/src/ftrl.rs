@@ -1,7 +1,10 @@
-//! FTRL-Proximal (McMahan et al., Ad Click Prediction, KDD 2013, algorithm 1): weights follow from
-//! two sums, and are exactly zero while theirs stay within the bound `l1`.
+//! FTRL-Proximal (McMahan et al., Ad Click Prediction, KDD 2013, algorithm 1): a weight is exactly
+//! zero while its linear sum is within the bound `l1`.
 //!
-//! The first update of a row replaces its initial weights but for a part |g| / (beta + |g|).
+//! The paper's weights follow from two sums and begin at zero. Here the linear sum of a weight that
+//! isn't zero follows from the weight, which is the same arithmetic. So a row may begin with any
+//! weights, such as random ones or those of another optimizer, and a change of the learning rate
+//! doesn't move them. The linear sum is multiplied by the learning rate, so no rate is too low.
 
 use stepwell_base::tiles::by_tiles;
 
@@ -37,8 +40,8 @@ impl Ftrl {
         check(Self::NAME, "initial", self.initial, "of at least 0", self.initial >= 0.0)
     }
 
-    /// `sigma = (√(n + g²) - √n) / lr`, `z += g - sigma w`, `n += g²`, and then `w` is 0 if
-    /// `|z| <= l1`, else `(sign(z) l1 - z) / ((beta + √n) / lr + l2)`. Changes nothing at a rate
+    /// With r = √n and r' = √(n + g²): `z += lr g - (r' - r) w`, `n += g²`, and then `w` is 0 if
+    /// `|z| <= lr l1`, else `(sign(z) lr l1 - z) / (beta + r' + lr l2)`. Changes nothing at a rate
     /// of 0.
     #[inline(always)]
     pub(crate) fn apply(
@@ -49,16 +52,18 @@ impl Ftrl {
         gradient: &[f32],
         penalty: impl Penalty,
     ) {
-        if self.lr == 0.0 {
+        let (lr, beta) = (self.lr as f32, self.beta as f32);
+        if lr == 0.0 {
             return;
         }
-        let (per_rate, beta, l1) = ((1.0 / self.lr) as f32, self.beta as f32, self.l1 as f32);
+        let (l1, beta) = (lr * self.l1 as f32, beta + lr * penalty.l2());
         by_tiles([weights, squares, linear], gradient, |[w, n, z], g| {
             let g = penalty.scaled(g);
-            let square = n + g * g;
+            let (before, square) = (n.sqrt(), n + g * g);
             let root = square.sqrt();
-            let z = z + g - (root - n.sqrt()) * per_rate * w;
-            let weight = (l1.copysign(z) - z) / ((beta + root) * per_rate + penalty.l2());
+            let z = if w == 0.0 { z } else { -(w * (beta + before) + l1.copysign(w)) };
+            let z = z + lr * g - (root - before) * w;
+            let weight = (l1.copysign(z) - z) / (beta + root);
             [if z.abs() <= l1 { 0.0 } else { weight }, square, z]
         });
     }

@@ -19,7 +19,7 @@ use stepwell_base::random::Stream;
 
 use crate::adagrad::Adagrad;
 use crate::adam::{Adam, AdamStep};
-use crate::error::{OptimError, check};
+use crate::error::OptimError;
 use crate::penalty::{NoPenalty, Penalty};
 use crate::regularization::Regularization;
 use crate::row_rule::{Lanes, RowRule};
@@ -54,15 +54,9 @@ impl RowOptimizer {
     /// The same optimizer with penalties on weights and a bound of gradients.
     ///
     /// # Errors
-    /// If a setting is outside its range, or `weight_decay` is set with FTRL-Proximal.
+    /// If a setting is outside its range.
     pub fn regularized(self, regularization: Regularization) -> Result<Self, OptimError> {
-        let name = self.rule.name();
-        regularization.check(name)?;
-        if matches!(self.rule, RowRule::Ftrl(_)) {
-            let (setting, value) = ("weight_decay", regularization.weight_decay);
-            let range = "of 0, as its weights follow from its sums: use l2";
-            check(name, setting, value, range, value == 0.0)?;
-        }
+        regularization.check(self.rule.name())?;
         Ok(Self { regularization, ..self })
     }
 

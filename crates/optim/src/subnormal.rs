@@ -1,7 +1,7 @@
-//! Why no state is subnormal.
+//! Means and velocities that have become subnormal are set to zero.
 //!
-//! A mean whose gradients stay zero decays until it is subnormal, where rounding keeps it forever,
-//! and where some processors take a hundred times longer. It is therefore set to zero.
+//! If gradients stay zero, a mean decays until it is subnormal, where rounding keeps it forever,
+//! and where some processors take a hundred times longer.
 
 /// `x`, or zero if `x` is subnormal.
 #[inline(always)]
@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_subnormal_is_zero_and_the_least_normal_stays() {
+    fn subnormals_become_zero_and_the_least_normal_stays() {
         let least = f32::MIN_POSITIVE;
         assert_eq!([least, -least].map(flush), [least, -least]);
         assert_eq!([least.next_down(), -least.next_down(), 0.0].map(flush), [0.0; 3]);

@@ -1,7 +1,7 @@
 //! The settings of an optimizer other than kind and rate, all with usual defaults.
 
 use crate::check::{Outcome, Plain, right};
-use crate::config::RowOptimizerKind;
+use crate::config::{Config, RowOptimizerKind};
 
 /// One such setting.
 pub(crate) struct Tuning {
@@ -19,18 +19,16 @@ impl Tuning {
         value.map_or(Ok(()), self.check)
     }
 
-    /// Why it has no effect with this optimizer.
-    pub(crate) fn idle(&self, kind: RowOptimizerKind) -> Option<&'static str> {
-        (!self.kinds.contains(&kind)).then_some(self.others)
+    /// Why it has no effect with these optimizers.
+    pub(crate) fn idle(&self, kinds: &[RowOptimizerKind]) -> Option<&'static str> {
+        (!kinds.iter().any(|kind| self.kinds.contains(kind))).then_some(self.others)
     }
 }
 
 /// The settings, named like their fields.
 #[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
 pub(crate) mod tunings {
-    use super::RowOptimizerKind::{
-        Adagrad, Adam, Ftrl, Momentum, RowWiseAdagrad, RowWiseAdam, Sgd,
-    };
+    use super::RowOptimizerKind::{Adagrad, Adam, Ftrl, Momentum, RowWiseAdagrad, RowWiseAdam};
     use super::{RowOptimizerKind, Tuning, beta_of, bound_of, decay_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
@@ -38,7 +36,7 @@ pub(crate) mod tunings {
         usual: "1e-8 for adam and row_wise_adam, 1e-10 for others",
         check: eps_of,
         kinds: &[Adagrad, RowWiseAdagrad, Adam, RowWiseAdam],
-        others: "only adagrad, adam and their row-wise forms have it",
+        others: "only adagrad, adam and their row-wise forms use it",
     };
     pub(crate) const initial: Tuning = Tuning {
         help: "initial value of the sums of squares of adagrad, row_wise_adagrad and ftrl",
@@ -71,7 +69,7 @@ pub(crate) mod tunings {
         usual: "1",
         check: bound_of,
         kinds: &[Ftrl],
-        others: "only ftrl has it",
+        others: "only ftrl uses it",
     };
     pub(crate) const l1: Tuning = Tuning {
         help: "ftrl's penalty on the absolute values of weights; larger values make more weights \
@@ -81,7 +79,7 @@ pub(crate) mod tunings {
         ..beta
     };
     pub(crate) const l2: Tuning = Tuning {
-        help: "weights times this are added to their gradient; only rows that are trained shrink",
+        help: "weights times this are added to their gradient; of rows, only those being trained",
         usual: "0",
         check: decay_of,
         kinds: &RowOptimizerKind::ALL,
@@ -89,13 +87,11 @@ pub(crate) mod tunings {
     };
     pub(crate) const weight_decay: Tuning = Tuning {
         help: "weights times this and the rate are subtracted before an update, as in AdamW",
-        kinds: &[Sgd, Momentum, Adagrad, RowWiseAdagrad, Adam, RowWiseAdam],
-        others: "the weights of ftrl follow from its sums: use l2",
         ..l2
     };
     pub(crate) const clip_norm: Tuning = Tuning {
-        help: "greatest norm of the gradient of a row, or of all dense parameters; longer ones are \
-               scaled down",
+        help: "greatest norm of a gradient, which is of one row, or of all dense parameters \
+               together; longer gradients are scaled down",
         usual: "none",
         check: bound_of,
         ..l2
@@ -113,10 +109,23 @@ macro_rules! of_optimizer {
         )
         .default_name(crate::optimizer::tunings::$field.usual)
         .check(|config| crate::optimizer::tunings::$field.check(config.optim.$part.$field))
-        .idle(|config| crate::optimizer::tunings::$field.idle(config.optim.$part.kind.into()))
+        .idle(|config| crate::optimizer::tunings::$field.idle(&config.kinds_of(stringify!($part))))
     };
 }
 pub(crate) use of_optimizer;
+
+impl Config {
+    /// Kinds of the optimizers that use settings of `optim.rows` or `optim.dense`.
+    pub(crate) fn kinds_of(&self, part: &str) -> Vec<RowOptimizerKind> {
+        match part {
+            "rows" => {
+                let of_tables = self.tables.iter().filter_map(|table| table.optimizer);
+                [self.optim.rows.kind].into_iter().chain(of_tables).collect()
+            }
+            _ => vec![self.optim.dense.kind.into()],
+        }
+    }
+}
 
 fn eps_of(value: f64) -> Outcome {
     let is_right = value as f32 > 0.0 && value <= 1.0;

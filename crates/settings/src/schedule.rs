@@ -19,7 +19,7 @@ macro_rules! of_schedule {
             $key,
             optim.$part.warmup_steps = 0,
             BeyondDefault,
-            "first steps of the model, in which the learning rate rises linearly"
+            "first steps of the model, over which the learning rate rises linearly to lr"
         )
     };
     ($key:literal, optim.$part:ident.decay_steps) => {
@@ -27,10 +27,10 @@ macro_rules! of_schedule {
             $key,
             optim.$part.decay_steps = None,
             BeyondDefault,
-            "steps until linear and cosine end, between two decays of step, and after 3 times as \
-             many of which inverse_sqrt halves the rate"
+            "linear, cosine: steps until the rate stops falling; step: steps between two falls; \
+             inverse_sqrt: the rate is half after 3 times as many"
         )
-        .default_name("none: a schedule needs it")
+        .default_name("required, unless constant")
         .check(|config| crate::schedule::check_steps(config.optim.$part.decay_steps))
         .idle(|config| crate::schedule::without_decay(config.optim.$part.schedule))
     };
@@ -39,8 +39,7 @@ macro_rules! of_schedule {
             $key,
             optim.$part.decay_factor = None,
             BeyondDefault,
-            "part of the learning rate that is left when linear and cosine end, and after each \
-             decay of step"
+            "linear, cosine: last part of the learning rate; step: part that each fall leaves"
         )
         .default_name("0.1 for step, 0 for others")
         .check(|config| crate::schedule::check_factor(config.optim.$part.decay_factor))

@@ -183,7 +183,6 @@ impl DensePlan {
     pub(crate) fn optimizer(&self) -> Result<DenseOptimizer> {
         DenseOptimizer::new(self.rule)
             .and_then(|optimizer| optimizer.regularized(self.regularization))
-            .map(|optimizer| optimizer.scheduled(self.schedule))
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))
     }
 }

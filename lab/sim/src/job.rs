@@ -132,9 +132,8 @@ fn model(config: &mut Config, dice: &mut Dice) {
     (config.model.cross_layers, config.model.bottom) = (1, vec![4]);
     config.train.blocks = dice.pick(&[1, 2, 3, 8]);
     config.model.init_range = 0.1;
-    let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];
-    config.optim.rows = RowOptimizerConfig::new(dice.pick(&kinds).into(), 0.05);
-    config.optim.dense = OptimizerConfig::new(dice.pick(&kinds), 0.01);
+    config.optim.rows = RowOptimizerConfig::new(dice.pick(&OptimizerKind::ALL).into(), 0.05);
+    config.optim.dense = OptimizerConfig::new(dice.pick(&OptimizerKind::ALL), 0.01);
 }
 
 /// Draws `examples` lines of label, numbers and ids.

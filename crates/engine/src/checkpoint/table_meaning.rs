@@ -185,11 +185,18 @@ fn storage(name: &str) -> Field<Storage> {
 
 fn optimizer(value: &Value) -> Field<RowOptimizer> {
     let name = text(value, "name")?;
-    let rule = RowRule::of_settings(name, |setting| float(value, setting))
+    // A session may have been saved at a rate of 0, with which no optimizer begins.
+    let lr = float(value, "lr")?;
+    let setting = |setting| match setting {
+        "lr" if lr == 0.0 => Ok(1.0),
+        _ => float(value, setting),
+    };
+    let rule = RowRule::of_settings(name, setting)
         .ok_or_else(|| format!("optimizer '{name}' is not known; use the build that wrote it"))??;
     let given = |setting| value.get(setting).map_or(Ok(0.0), |_| float(value, setting));
     let regularization = Regularization::of_settings(given)?;
-    let optimizer = RowOptimizer::new(rule).and_then(|of| of.regularized(regularization));
+    let optimizer =
+        RowOptimizer::new(rule).and_then(|of| of.regularized(regularization)?.with_lr(lr));
     optimizer.map_err(|error| error.to_string())
 }
 
@@ -265,10 +272,9 @@ mod tests {
             5 => RowRule::RowWiseAdam(Adam { lr, beta1, beta2, eps }),
             _ => RowRule::RowWiseAdagrad(Adagrad { lr, eps, initial: initial_sum }),
         };
-        let decays = !matches!(rule, RowRule::Ftrl(_));
         let regularization = Regularization {
             l2: [0.0, 0.5][round as usize % 2],
-            weight_decay: if decays { [0.0, 0.0, 0.01][round as usize % 3] } else { 0.0 },
+            weight_decay: [0.0, 0.0, 0.01][round as usize % 3],
             clip_norm: [0.0, 0.0, 0.0, 2.5][round as usize % 4],
         };
         let optimizer = RowOptimizer::new(rule).unwrap();

@@ -79,8 +79,8 @@ fn of_rule(rule: &RowRule) -> Option<UpdateTable> {
             UpdateTable { rule: RULE_ADAM, lr, beta1, beta2, eps: eps as f32, ..none }
         }
         RowRule::Ftrl(Ftrl { lr, beta, l1, .. }) => {
-            let (rate, eps, l1) = ((1.0 / lr) as f32, beta as f32, l1 as f32);
-            UpdateTable { rule: RULE_FTRL, lr, rate, eps, l1, ..none }
+            let (rate, eps, l1) = (lr as f32, beta as f32, l1 as f32);
+            UpdateTable { rule: RULE_FTRL, rate, eps, l1, ..none }
         }
         RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) => return None,
     })

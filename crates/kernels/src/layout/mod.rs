@@ -66,14 +66,13 @@ pub struct UpdateTable {
     pub slab: u64,
     /// First lane of the table's sums, after the sums of earlier tables, if sums are separate.
     pub sums: u64,
-    /// Adam, FTRL-Proximal: learning rate.
+    /// Adam: learning rate.
     pub lr: f64,
     /// Adam: decay of the mean of gradients.
     pub beta1: f64,
     /// Adam: decay of the mean of squared gradients; momentum: part of the velocity that remains.
     pub beta2: f64,
-    /// Sgd, momentum: learning rate; Adagrad: learning rate times -1; FTRL-Proximal: 1 over the
-    /// learning rate.
+    /// Sgd, momentum, FTRL-Proximal: learning rate; Adagrad: learning rate times -1.
     pub rate: f32,
     /// Adagrad, Adam, FTRL-Proximal: added to the root.
     pub eps: f32,

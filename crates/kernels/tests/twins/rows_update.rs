@@ -298,8 +298,8 @@ fn described(table: &Table, lists: &mut Lists) -> UpdateTable {
             UpdateTable { rule: RULE_ADAM, lr, beta1, beta2, eps: adam.eps as f32, ..of }
         }
         RowRule::Ftrl(Ftrl { lr, beta, l1, .. }) => {
-            let (rate, eps, l1) = ((1.0 / lr) as f32, beta as f32, l1 as f32);
-            UpdateTable { rule: RULE_FTRL, lr, rate, eps, l1, ..of }
+            let (rate, eps, l1) = (lr as f32, beta as f32, l1 as f32);
+            UpdateTable { rule: RULE_FTRL, rate, eps, l1, ..of }
         }
         RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) => unreachable!("no kernel has it"),
     }

@@ -180,9 +180,8 @@ class AdamW(RowOptimizer):
 
 
 class FTRL(RowOptimizer):
-    """FTRL-Proximal (McMahan et al., KDD 2013): weights are exactly zero while their summed
-    gradients stay within `l1`. A row's first update replaces its initial weights. `l2` is the
-    penalty in closed form, and `clip_norm` is as in `SGD`."""
+    """FTRL-Proximal (McMahan et al., KDD 2013). The larger `l1`, the more weights are exactly zero;
+    `l2` is its other penalty. `clip_norm` is as in `SGD`."""
 
     name = "ftrl"
 

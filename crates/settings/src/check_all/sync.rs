@@ -18,6 +18,15 @@ impl Config {
         if self.in_step() {
             return Ok(());
         }
+        let penalty =
+            [("l2", self.optim.dense.l2), ("weight_decay", self.optim.dense.weight_decay)];
+        let given = penalty.iter().find(|(_, value)| value.is_some_and(|value| value > 0.0));
+        if let Some((name, _)) = given.filter(|_| sync.dense == DenseKind::Geeps) {
+            return Err(format!(
+                "sync.dense = geeps and optim.dense.{name}: its updates are made without the \
+                 parameters; remove optim.dense.{name}, or give another sync.dense"
+            ));
+        }
         let rows = sync.rows.name();
         let in_step = match sync.dense {
             DenseKind::BSP => "sync.rows = exact",

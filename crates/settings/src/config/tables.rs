@@ -5,7 +5,6 @@ use stepwell_base::initial::Initial;
 use stepwell_engine::Pooling;
 use stepwell_optim::Storage;
 
-use super::RowOptimizerKind::Ftrl;
 use super::{Config, ModelConfig, RowOptimizerConfig, RowOptimizerKind, RowsConfig};
 
 /// The table that exists without being named; without features, it has all id columns.
@@ -108,20 +107,20 @@ impl TableConfig {
         }
     }
 
-    /// Optimizer of the table. Values of `rows` that not all kinds have, such as `eps`, apply only
-    /// if the kind is the same.
+    /// Optimizer of the table. Values of `rows` that have a default for each kind, such as `eps`,
+    /// apply only if the kind is the same.
     fn optimizer(&self, rows: &RowOptimizerConfig) -> RowOptimizerConfig {
         let (kind, lr) = (self.optimizer.unwrap_or(rows.kind), self.lr.unwrap_or(rows.lr));
-        let of_kind =
-            if kind == rows.kind { rows.clone() } else { RowOptimizerConfig::new(kind, lr) };
-        let weight_decay = self.weight_decay.or(rows.weight_decay);
+        let of_kind = |value: Option<f64>| value.filter(|_| kind == rows.kind);
         RowOptimizerConfig {
+            kind,
             lr,
+            eps: of_kind(rows.eps),
+            initial: of_kind(rows.initial),
             l2: self.l2.or(rows.l2),
-            // Inherited, but not by a table that can't have it.
-            weight_decay: if kind == Ftrl { self.weight_decay } else { weight_decay },
+            weight_decay: self.weight_decay.or(rows.weight_decay),
             clip_norm: self.clip_norm.or(rows.clip_norm),
-            ..of_kind
+            ..rows.clone()
         }
     }
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use stepwell_base::initial::Initial;
 use stepwell_engine::Pooling;
 use stepwell_settings::{
-    Config, EMBEDDING, PlaceKind, TableConfig, from_json, idle_notes, look_up, model_settings,
-    to_json,
+    Config, EMBEDDING, PlaceKind, RowOptimizerKind, TableConfig, from_json, idle_notes, look_up,
+    model_settings, to_json,
 };
 
 /// The default settings with these values.
@@ -355,4 +355,26 @@ fn a_table_has_its_own_distribution_of_initial_weights_or_the_models() {
     assert_eq!(initial(&[value, table_std]), Err(both.to_owned()));
     let both = "model.init_std = 0.5 and model.init_value = 1: give one of them";
     assert_eq!(initial(&[model_std, ("model.init_value", "1")]), Err(both.to_owned()));
+}
+
+#[test]
+fn a_table_takes_what_its_optimizer_has_from_the_settings_of_all_rows() {
+    let feature = [("features.1.columns", "C2"), ("features.1.table", "users")];
+    let rows = [
+        ("optim.rows.kind", "adagrad"),
+        ("optim.rows.eps", "0.5"),
+        ("optim.rows.momentum", "0.7"),
+        ("optim.rows.l2", "0.1"),
+        ("optim.rows.weight_decay", "0.2"),
+        ("tables.users.weight_decay", "0.3"),
+    ];
+    let mut config = with(&[&feature[..], &rows].concat());
+    let idle = ["optim.rows.momentum".to_owned()];
+    assert_eq!(idle_notes(&idle, &config).len(), 1, "no table has a velocity");
+    config.table_mut("users").unwrap().optimizer = Some(RowOptimizerKind::Momentum);
+    assert!(idle_notes(&idle, &config).is_empty());
+    config.check().unwrap();
+    let of = config.tables[0].rules(&config).optimizer;
+    assert_eq!((of.kind, of.momentum, of.eps), (RowOptimizerKind::Momentum, Some(0.7), None));
+    assert_eq!((of.l2, of.weight_decay), (Some(0.1), Some(0.3)));
 }

@@ -63,6 +63,8 @@ fn what_does_not_go_together_is_refused_and_what_has_no_effect_is_said() {
     assert!(why.contains("sync.dense = geeps and sync.rows = exact"), "{why}");
     let why = fails(&[&GEEPS[..], &["--pipeline.staleness", "1"]].concat());
     assert!(why.contains("give pipeline.staleness = 0"), "{why}");
+    let why = fails(&[&GEEPS[..], &["--optim.dense.weight_decay", "0.1"]].concat());
+    assert!(why.contains("remove optim.dense.weight_decay, or give another"), "{why}");
     let why = fails(&["--sync.dense", "sgd", "--sync.rows", "async"]);
     assert!(why.contains("sync.dense = sgd: give one of bsp, sync_dsgd, eager_majority"), "{why}");
     let why = fails(&[&RNA[..], &["--sync.staleness", "2000"]].concat());

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_engine::Dense;
-use stepwell_optim::{DenseOptimizer, DenseState, square_sum_of};
+use stepwell_optim::{DenseOptimizer, DenseState, Schedule, square_sum_of};
 use stepwell_sync::{Optimizer, Share};
 
 use super::LANES;
@@ -19,6 +19,7 @@ pub(crate) struct AgreedOptimizer(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     optimizer: DenseOptimizer,
+    schedule: Schedule,
     state: DenseState,
     scaled: Vec<f32>,
 }
@@ -32,6 +33,7 @@ impl AgreedOptimizer {
         let optimizer = plan.optimizer()?;
         let state = State {
             optimizer,
+            schedule: plan.schedule,
             state: DenseState::new(&plan.rule, count),
             scaled: vec![0.0; count],
         };
@@ -55,7 +57,7 @@ impl AgreedOptimizer {
     /// # Errors
     /// Describes what does not fit this model.
     pub(crate) fn load(&self, dense: &Dense) -> std::result::Result<Vec<f32>, String> {
-        let State { optimizer, state, scaled } = &mut *self.state();
+        let State { optimizer, state, scaled, .. } = &mut *self.state();
         let sections = Sections { dense, count: scaled.len() };
         for (name, values) in state.vectors_mut() {
             values.copy_from_slice(sections.vector(name)?);
@@ -72,10 +74,12 @@ impl AgreedOptimizer {
 impl Optimizer<f32> for AgreedOptimizer {
     /// Uses the optimizer's own rate times the rate of `share`, in every round.
     fn apply(&mut self, parameters: &mut [f32], gradient: &[f32], share: Share, _rounds: f64) {
-        let State { optimizer, state, scaled } = &mut *self.state();
+        let State { optimizer, schedule, state, scaled } = &mut *self.state();
         let lanes = scaled.iter_mut().zip(gradient);
         lanes.for_each(|(scaled, lane)| *scaled = *lane * share.mean as f32);
-        let mut step = optimizer.begin_step().times(share.of_round);
+        // Ranks out of step have no other count in common.
+        let rate = schedule.factor(optimizer.step()) * share.of_round;
+        let mut step = optimizer.begin_step().times(rate);
         if step.clips() {
             let parts = scaled.chunks(LANES).map(|part| f64::from(square_sum_of(part)));
             step.clip(parts.sum());

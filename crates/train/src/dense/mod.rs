@@ -74,11 +74,12 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// If the executor fails.
     fn gradients(&mut self) -> Result<Summed<'_>>;
 
-    /// Updates the parameters by `total` if given, else by the gradients of the last pass.
+    /// Updates the parameters, after `steps` steps of the model, by `total` if given, else by the
+    /// gradients of the last pass.
     ///
     /// # Errors
     /// If the executor fails.
-    fn step(&mut self, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()>;
+    fn step(&mut self, steps: u64, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()>;
 
     /// Parameters, optimizer state and its step count, in the form of digests.
     ///

@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(few.interval(1.0), [1.0, 1.0]);
         assert_eq!(few.interval(0.5), [0.0, 1.0]);
         let [low, high] = Classes { positives: 0.3, negatives: 0.7 }.interval(0.9);
-        assert!(0.0 <= low && low < 0.9 && high == 1.0, "{low} {high}");
+        assert!((0.0..0.9).contains(&low) && high == 1.0, "{low} {high}");
     }
 
     /// Among many draws of scores of a known AUC, about 95 % of the intervals have it.

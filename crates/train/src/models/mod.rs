@@ -242,7 +242,8 @@ fn table_of(
         dim,
         wide,
         storage: rules.rows.storage,
-        optimizer: optimizer.map_err(|why| Error::Config(format!("optim.rows: {why}")))?,
+        optimizer: optimizer
+            .map_err(|why| Error::Config(format!("optimizer of table '{name}': {why}")))?,
         initial: rules.initial,
         seed: config.seed,
         life: rules.rows.life(),

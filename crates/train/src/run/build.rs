@@ -9,7 +9,7 @@ use stepwell_device::{Device, Offer};
 use stepwell_engine::process_limits::{self, FilesWanted};
 use stepwell_engine::{Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
-use stepwell_settings::{Config, DensePlace};
+use stepwell_settings::{Config, DensePlace, OptimConfig};
 
 use super::groups::Opening;
 use super::space;
@@ -17,7 +17,7 @@ use super::surroundings::Surroundings;
 use crate::capacity::{BLOCK_BYTES, Capacity, RanksHere, Wanted, part, rows_by_group};
 use crate::exchange::Exchange;
 use crate::machine::{Machine, RowPlaces};
-use crate::models::Model;
+use crate::models::{Model, schedule};
 use crate::ranks::Ranks;
 use crate::run_plan::{RunPlan, StoragePlan};
 use crate::step::{Alone, InStep, Learner, Mode, Stepping as _, TrainedModel, compute_pool};
@@ -254,6 +254,9 @@ pub(super) fn build(
             }
         }
         trained.set_steps(checkpoint.step);
+        for note in ended_schedules(config, checkpoint.step) {
+            (around.on_note)(&note);
+        }
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
     let mode = mode(trained, plan, machine)?;
@@ -300,6 +303,19 @@ fn mode(model: TrainedModel, plan: &RunPlan<'_>, machine: &Machine) -> Result<Mo
 /// Compute threads: the machine's, or new ones.
 fn pool(threads: usize, machine: &Machine) -> Result<Arc<ThreadPool>> {
     machine.pool.as_ref().map_or_else(|| compute_pool(threads), |pool| Ok(Arc::clone(pool)))
+}
+
+/// Notes on optimizers whose learning rate is 0 after `steps` steps.
+fn ended_schedules(config: &Config, steps: u64) -> impl Iterator<Item = String> {
+    let OptimConfig { rows, dense } = &config.optim;
+    let parts = [("rows", schedule(rows)), ("dense", schedule(dense))];
+    let ended = parts.into_iter().filter(move |(_, of)| of.factor(steps) == 0.0);
+    ended.map(move |(part, _)| {
+        format!(
+            "the learning rate of optim.{part} is 0 from step {steps} on, where its schedule has \
+             ended: give optim.{part}.schedule = constant, or more optim.{part}.decay_steps"
+        )
+    })
 }
 
 /// Creates the model as the surroundings ask, with its dense part on `devices` if it belongs

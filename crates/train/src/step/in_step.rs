@@ -232,9 +232,9 @@ impl InStep {
             of_rows.push(row_sums(results, blocks.of_rank(of), own).map_err(wrong)?);
         }
         let mut rows = embeddings.hold_again(mini.number, &mut mini.parts, groups);
-        let profile = &*profile;
+        let (profile, steps) = (&*profile, embeddings.steps());
         let rows = || embeddings.apply_sums(&mut rows, of_rows, blocks, &RowLaps(profile));
-        let dense = || dense.step(Some(&gradient), Processor { pool, profile });
+        let dense = || dense.step(steps, Some(&gradient), Processor { pool, profile });
         let (outcome, stepped) = pool.install(|| rayon::join(rows, dense));
         outcome.map_err(Error::of_shared_rows)?;
         stepped

@@ -243,14 +243,15 @@ impl TrainedModel {
     fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) -> Result<()> {
         let Self { embeddings, dense, buffers, pool, profile, .. } = self;
         let of_rows = buffers.gradients(examples, embeddings.columns().count);
+        let steps = embeddings.steps();
         let on = Processor { pool, profile };
         if rows.are_pooled() {
             // Devices have the rows' gradients; the rest is too little to wake other threads for.
             embeddings.apply(rows, of_rows, &RowLaps(profile))?;
-            return dense.step(None, on);
+            return dense.step(steps, None, on);
         }
         let rows = || embeddings.apply(rows, of_rows, &RowLaps(profile));
-        let dense = || dense.step(None, on);
+        let dense = || dense.step(steps, None, on);
         let (outcome, stepped) = pool.install(|| rayon::join(rows, dense));
         outcome?;
         stepped

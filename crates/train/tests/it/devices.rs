@@ -85,7 +85,7 @@ fn every_optimizer_and_model_is_exact() {
                 config.optim.rows.kind = *optimizer;
                 let is_plain = *optimizer == Adagrad || kind != ModelKind::DeepFm;
                 config.optim.rows.l2 = (!is_plain).then_some(0.1);
-                config.optim.rows.weight_decay = (!is_plain && *optimizer != Ftrl).then_some(0.5);
+                config.optim.rows.weight_decay = (!is_plain).then_some(0.5);
                 config.data.epochs = 2;
                 config
             };

@@ -58,11 +58,11 @@ impl Model {
 
     /// Whether devices have its optimizers.
     pub(crate) fn can_use_devices(&self) -> bool {
-        let is_row_wise = |(key, value): &(&str, String)| {
+        let lacks_kernel = |(key, value): &(&str, String)| {
             key.ends_with("clip_norm")
                 || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
         };
-        !self.0.iter().any(is_row_wise)
+        !self.0.iter().any(lacks_kernel)
     }
 
     /// Value of a setting, without quotes; empty for the default.
@@ -77,6 +77,7 @@ struct Keys {
     kind: &'static str,
     lr: &'static str,
     l2: &'static str,
+    weight_decay: &'static str,
     clip_norm: &'static str,
     schedule: &'static str,
     decay_steps: &'static str,
@@ -89,6 +90,7 @@ macro_rules! keys {
             kind: concat!($part, ".kind"),
             lr: concat!($part, ".lr"),
             l2: concat!($part, ".l2"),
+            weight_decay: concat!($part, ".weight_decay"),
             clip_norm: concat!($part, ".clip_norm"),
             schedule: concat!($part, ".schedule"),
             decay_steps: concat!($part, ".decay_steps"),
@@ -112,6 +114,9 @@ fn optimizer(
     settings.push((keys.lr, dice.pick(&rates).to_owned()));
     if dice.chance(20) {
         settings.push((keys.l2, dice.pick(&["0.001", "0.1"]).to_owned()));
+    }
+    if dice.chance(20) {
+        settings.push((keys.weight_decay, dice.pick(&["0.01", "1"]).to_owned()));
     }
     if dice.chance(20) {
         settings.push((keys.clip_norm, dice.pick(&["0.01", "1"]).to_owned()));

@@ -46,7 +46,11 @@ pub(super) fn in_tables(
     let stale = !model.get("pipeline.staleness").is_empty();
     let mut launches = variants.iter().flat_map(|variant| &variant.launches);
     let on_devices = launches.any(|launch| launch.machine.hbm.is_some());
-    let can = blocks > 1 && !stale && !on_devices && model.get("optim.dense.kind") == "sgd";
+    let is_plain = ["l2", "weight_decay", "schedule"]
+        .iter()
+        .all(|name| model.get(&format!("optim.dense.{name}")).is_empty());
+    let is_sgd = model.get("optim.dense.kind") == "sgd" && is_plain;
+    let can = blocks > 1 && !stale && !on_devices && is_sgd;
     if !can || !dice.chance(60) {
         return Vec::new();
     }

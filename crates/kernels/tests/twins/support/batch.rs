@@ -68,9 +68,8 @@ pub fn all_optimizers() -> Vec<RowOptimizer> {
         let ftrl = Ftrl { lr: 0.3, beta: 0.5, l1, initial: 0.1 };
         RowOptimizer::new(RowRule::Ftrl(ftrl)).unwrap()
     });
-    let only_l2 = Regularization { weight_decay: 0.0, ..regularization() };
     let penalized = rules.map(|rule| rule.regularized(regularization()).unwrap());
-    let ridge = sparse.regularized(only_l2).unwrap();
+    let ridge = sparse.regularized(regularization()).unwrap();
     rules.into_iter().chain(penalized).chain([ftrl, sparse, ridge]).collect()
 }
 

@@ -14,6 +14,13 @@ fn days_one_by_one_are_all_days_in_one_run() {
     let shuffled: &[&str] = &["--data.shuffle", "200"];
     let stale: &[&str] = &["--pipeline.staleness", "2"];
     let odd: &[&str] = &["--optim.rows.kind", "adam", "--optim.dense.kind", "adam"];
+    let falling: &[&str] = &[
+        "--optim.rows.schedule=cosine",
+        "--optim.rows.decay_steps=40",
+        "--optim.dense.schedule=inverse_sqrt",
+        "--optim.dense.decay_steps=5",
+        "--optim.dense.warmup_steps=12",
+    ];
     for (what, more) in [
         ("plain", &[][..]),
         ("tiny tiers", &TINY[..4]),
@@ -22,12 +29,27 @@ fn days_one_by_one_are_all_days_in_one_run() {
         ("shuffled", shuffled),
         ("stale", stale),
         ("adam", odd),
+        ("schedules", falling),
     ] {
         let report = days.daily(3, &format!("saved {what}"), more);
         assert_eq!(report["model_digest"], days.whole(more), "{what}");
         assert_eq!(report["steps"], 24, "{what}");
         assert_eq!(report["examples"], DAY, "{what}");
     }
+}
+
+/// A day that would learn nothing says so.
+#[test]
+fn a_schedule_that_has_ended_is_noted() {
+    let days = Days::new(2);
+    let linear = ["--optim.rows.schedule=linear", "--optim.rows.decay_steps=8"];
+    days.train(&[&["--data", "day_1.csv", "--checkpoint", "one"][..], &linear].concat());
+    let from = ["train", "--from", "one", "--data", "day_2.csv", "--checkpoint", "two"];
+    let notes = days.shop.notes(&from);
+    let ended = "the learning rate of optim.rows is 0 from step 8 on";
+    assert!(notes.contains(ended) && !notes.contains("optim.dense is 0"), "{notes}");
+    let constant = ["--optim.rows.schedule=constant", "--checkpoint", "three"];
+    assert!(!days.shop.notes(&[&from[..5], &constant].concat()).contains("learning rate"));
 }
 
 #[test]

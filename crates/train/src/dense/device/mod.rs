@@ -41,7 +41,7 @@ use rayon::prelude::*;
 use stepwell_device::Device;
 use stepwell_engine::{Blocks, Dense, DenseView, PoolShape, PooledAt};
 use stepwell_nn::{LossSums, tree_sum_of_subtrees};
-use stepwell_optim::DenseOptimizer;
+use stepwell_optim::{DenseOptimizer, Schedule};
 
 pub use self::products::HostProducts;
 use self::replica::Replica;
@@ -56,6 +56,7 @@ use crate::{Error, Result};
 pub(crate) struct DeviceDense {
     replicas: Vec<Replica>,
     optimizer: DenseOptimizer,
+    schedule: Schedule,
     sizes: Sizes,
 }
 
@@ -94,14 +95,18 @@ impl DeviceDense {
         }
         let optimizer = plan.dense.optimizer()?;
         if optimizer.regularization().clip_norm > 0.0 {
-            let why = "optim.dense.clip_norm is not available on devices: remove it, or use \
-                       train.dense = host";
+            let why = "optim.dense.clip_norm is not available on devices: remove it";
             return Err(refused(why.to_owned()));
         }
         let losses: Vec<_> = model.labels().iter().map(|label| label.loss).collect();
         let replicas = devices.iter().take(sizes.devices);
         let replicas = replicas.map(|device| Replica::new(device, sizes, &losses));
-        let mut made = Self { replicas: replicas.collect::<Result<_>>()?, optimizer, sizes };
+        let mut made = Self {
+            replicas: replicas.collect::<Result<_>>()?,
+            optimizer,
+            schedule: plan.dense.schedule,
+            sizes,
+        };
         made.put(dense)?.map_err(refused)?;
         Ok(made)
     }
@@ -241,8 +246,8 @@ impl DenseExecutor for DeviceDense {
         Ok(Summed::Subtrees(sums))
     }
 
-    fn step(&mut self, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()> {
-        let numbers = self.optimizer.begin_step().numbers();
+    fn step(&mut self, steps: u64, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()> {
+        let numbers = self.optimizer.begin_step().times(self.schedule.factor(steps)).numbers();
         match (total, &self.replicas[..]) {
             (None, [only]) => only.sum_all()?,
             (None, _) => {

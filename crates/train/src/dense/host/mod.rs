@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Dense, DenseView, Workspaces};
 use stepwell_nn::{Graph, LossSums};
-use stepwell_optim::{DenseOptimizer, DenseState};
+use stepwell_optim::{DenseOptimizer, DenseState, Schedule};
 
 use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
@@ -26,6 +26,7 @@ pub(crate) struct HostDense {
     parameters: Parameters,
     seed: u64,
     optimizer: DenseOptimizer,
+    schedule: Schedule,
     state: DenseState,
     rows_max: usize,
     workspaces: Workspaces<Workspace>,
@@ -51,6 +52,7 @@ impl HostDense {
             parameters,
             seed: plan.seed,
             optimizer,
+            schedule: plan.schedule,
             rows_max: batching.full_mini_batch().largest(),
             workspaces: Workspaces::default(),
             sums: Workspaces::default(),
@@ -115,8 +117,8 @@ impl DenseExecutor for HostDense {
         Ok(Summed::Blocks(&self.gradients))
     }
 
-    fn step(&mut self, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()> {
-        let step = self.optimizer.begin_step();
+    fn step(&mut self, steps: u64, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()> {
+        let step = self.optimizer.begin_step().times(self.schedule.factor(steps));
         let gradient = total.map_or(Gradient::OfBlocks(&self.gradients), Gradient::Pieces);
         let (workspaces, profile) = (&self.sums, on.profile);
         let update = DenseUpdate { gradient, step, workspaces, profile };
