@@ -83,8 +83,8 @@ fn help_says_defaults_names_and_examples() {
     for part in [
         "[default: 4096]",
         "[default: all cores]",
-        "[possible values: lr, wide_deep, deepfm, dcn, dlrm]",
-        "[possible values: sgd, adagrad, adam]",
+        "[possible values: lr, fm, wide_deep, deepfm, dcn, dlrm, final_mlp]",
+        "[possible values: sgd, momentum, adagrad, adam]",
         "[possible values: lru-lfu, s3-fifo, sven]",
     ] {
         assert!(help.contains(part), "{part}");
@@ -107,7 +107,7 @@ fn help_says_defaults_names_and_examples() {
     assert_eq!(shop.ok(&["train", "-h"]), short);
     // An error about a wrong name has the key, as everywhere.
     let error = shop.fails(&["train", "--model", "transformer"]);
-    assert!(error.contains("model.kind = transformer: give one of lr, wide_deep"), "{error}");
+    assert!(error.contains("model.kind = transformer: give one of lr, fm, wide_deep"), "{error}");
     let error = shop.fails(&["train", "--optim.rows.kind", "lion"]);
     assert!(error.contains("optim.rows.kind = lion: give one of sgd"), "{error}");
 }
