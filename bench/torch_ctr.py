@@ -315,6 +315,10 @@ class Wide(nn.Module):
     def __init__(self):
         super().__init__()
         self.wide = nn.Linear(DENSE, 1)
+        if O.model == "fm":
+            # As ours: a short training would not forget random weights.
+            nn.init.zeros_(self.wide.weight)
+            nn.init.zeros_(self.wide.bias)
         if O.model not in ("lr", "fm"):
             hidden = mlp(SLOTS * O.dim + DENSE, *HIDDEN)
             self.deep = nn.Sequential(*hidden, nn.Linear(HIDDEN[-1], 1))

@@ -90,8 +90,8 @@ fn sum(
     }
     let linear = layer(input.dense, 1, false);
     let linear = match model.kind {
-        // A convex loss needs no random start, which a short training would not forget.
-        ModelKind::Lr => builder.add_at_zero("linear", linear, &[dense])?,
+        // Without hidden layers, it needs no random start, which a short training would not forget.
+        ModelKind::Lr | ModelKind::Fm => builder.add_at_zero("linear", linear, &[dense])?,
         _ => builder.add("linear", linear, &[dense])?,
     };
     let mut logit = vec![Source::FirstOrder, Source::Node(linear)];
