@@ -38,8 +38,8 @@ impl DenseOptimizer {
         Ok(Self { rule, regularization: Regularization::default(), step: 0 })
     }
 
-    /// The same optimizer with penalties on parameters and a bound of the gradient, over all of
-    /// them.
+    /// The same optimizer with penalties on parameters and a bound on the norm of the whole
+    /// gradient.
     ///
     /// # Errors
     /// If a setting is outside its range.
@@ -59,7 +59,7 @@ impl DenseOptimizer {
         &self.rule
     }
 
-    /// Penalties on parameters and bound of the gradient.
+    /// Penalties on parameters, and the bound on the gradient's norm.
     pub fn regularization(&self) -> Regularization {
         self.regularization
     }

@@ -41,8 +41,8 @@ impl Ftrl {
     }
 
     /// With r = √n and r' = √(n + g²): `z += lr g - (r' - r) w`, `n += g²`, and then `w` is 0 if
-    /// `|z| <= lr l1`, else `(sign(z) lr l1 - z) / (beta + r' + lr l2)`. Changes nothing at a rate
-    /// of 0.
+    /// `|z| <= lr l1`, else `(sign(z) lr l1 - z) / (beta + r' + lr l2)`. If `lr` is 0, nothing
+    /// changes.
     #[inline(always)]
     pub(crate) fn apply(
         &self,

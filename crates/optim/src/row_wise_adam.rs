@@ -11,7 +11,7 @@ use crate::subnormal::flush;
 pub(crate) const NAME: &str = "row_wise_adam";
 
 impl AdamStep {
-    /// Adam whose mean of squares is over time and over the weights.
+    /// Updates weights that share one mean of squares.
     #[inline(always)]
     pub(crate) fn apply_row_wise(
         &self,

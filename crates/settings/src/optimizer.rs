@@ -90,8 +90,8 @@ pub(crate) mod tunings {
         ..l2
     };
     pub(crate) const clip_norm: Tuning = Tuning {
-        help: "greatest norm of a gradient, which is of one row, or of all dense parameters \
-               together; longer gradients are scaled down",
+        help: "greatest norm of the gradient of a row, or of all dense parameters together; \
+               longer gradients are scaled down",
         usual: "none",
         check: bound_of,
         ..l2

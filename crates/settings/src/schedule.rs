@@ -39,7 +39,7 @@ macro_rules! of_schedule {
             $key,
             optim.$part.decay_factor = None,
             BeyondDefault,
-            "linear, cosine: last part of the learning rate; step: part that each fall leaves"
+            "linear, cosine: final learning rate, as a part of lr; step: factor of each fall"
         )
         .default_name("0.1 for step, 0 for others")
         .check(|config| crate::schedule::check_factor(config.optim.$part.decay_factor))

@@ -23,8 +23,8 @@ impl Config {
         let given = penalty.iter().find(|(_, value)| value.is_some_and(|value| value > 0.0));
         if let Some((name, _)) = given.filter(|_| sync.dense == DenseKind::Geeps) {
             return Err(format!(
-                "sync.dense = geeps and optim.dense.{name}: its updates are made without the \
-                 parameters; remove optim.dense.{name}, or give another sync.dense"
+                "sync.dense = geeps and optim.dense.{name}: its updates don't read the parameters; \
+                 remove optim.dense.{name}, or give another sync.dense"
             ));
         }
         let rows = sync.rows.name();

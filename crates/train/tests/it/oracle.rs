@@ -80,7 +80,7 @@ fn every_optimizer_and_model_is_exact() {
     for kind in ModelKind::ALL {
         for (number, optimizer) in RowOptimizerKind::ALL.into_iter().enumerate() {
             let dense = OptimizerKind::ALL.into_iter().find(|of| optimizer == (*of).into());
-            // Those for rows only need no variety of models.
+            // One model is enough for optimizers that only rows have.
             if dense.is_none() && kind != ModelKind::DeepFm {
                 continue;
             }

@@ -47,7 +47,7 @@ fn stopping(after: u64, after_evaluation: bool) -> Surroundings {
     Surroundings { observer: Arc::new(observer), stop, ..surroundings(Arc::new(FullSpeed)) }
 }
 
-/// `config` with learning rates that fall over its 20 steps, and with what keeps weights small.
+/// `config` with learning rates that fall over its 20 steps, weight decay and clipping.
 fn with_schedules(mut config: Config) -> Config {
     let OptimConfig { rows, dense } = &mut config.optim;
     (rows.schedule, rows.decay_steps, rows.warmup_steps) = (ScheduleKind::Linear, Some(15), 3);
