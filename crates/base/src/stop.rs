@@ -23,6 +23,8 @@ pub struct StopRequest(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     made: AtomicBool,
+    /// The request that this one is part of, if any.
+    whole: Option<StopRequest>,
     waiters: Mutex<Vec<Weak<Events>>>,
     /// A pipe whose writing end closes when the request is made; `None` until someone waits for a
     /// file.
@@ -41,6 +43,12 @@ impl StopRequest {
         OF_PROCESS.clone()
     }
 
+    /// A request to stop a part of the work: made alone, or with this one. Waiting for files ends
+    /// with this one only.
+    pub fn of_part(&self) -> Self {
+        Self(Arc::new(State { whole: Some(self.clone()), ..State::default() }))
+    }
+
     /// Makes the request and wakes sleeping threads.
     pub fn make(&self) {
         self.0.made.store(true, Ordering::Release);
@@ -51,11 +59,13 @@ impl StopRequest {
 
     /// Whether it was made.
     pub fn is_made(&self) -> bool {
-        self.0.made.load(Ordering::Acquire)
+        let own = self.0.made.load(Ordering::Acquire);
+        own || self.0.whole.as_ref().is_some_and(Self::is_made)
     }
 
     /// Notifies `events` once the request is made.
     pub fn notifies(&self, events: &Arc<Events>) {
+        self.0.whole.iter().for_each(|whole| whole.notifies(events));
         let mut waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         waiters.retain(|known| known.strong_count() > 0);
         waiters.push(Arc::downgrade(events));
@@ -66,6 +76,9 @@ impl StopRequest {
     /// # Errors
     /// If the system call fails.
     pub fn wait_readable(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
+        if let Some(whole) = &self.0.whole {
+            return whole.wait_readable(file);
+        }
         while let Some(pipe) = self.pipe()? {
             let mut both = [PollFd::new(&file, PollFlags::IN), PollFd::new(&*pipe, PollFlags::IN)];
             match poll(&mut both, None) {
@@ -148,5 +161,19 @@ mod tests {
         });
         assert!(stop.is_made() && events.count() > seen);
         assert!(stop == stop.clone() && stop != StopRequest::new());
+    }
+
+    #[test]
+    fn a_part_stops_alone_or_with_the_whole() {
+        let (whole, events) = (StopRequest::new(), Events::new());
+        let (part, other) = (whole.of_part(), whole.of_part());
+        part.make();
+        assert!(part.is_made() && !whole.is_made() && !other.is_made());
+        other.notifies(&events);
+        let seen = events.count();
+        whole.make();
+        assert!(other.is_made() && events.count() > seen);
+        let (silent, _writer) = io::pipe().unwrap();
+        assert!(!other.wait_readable(silent.as_fd()).unwrap());
     }
 }

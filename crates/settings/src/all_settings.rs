@@ -212,6 +212,21 @@ pub const SETTINGS: &[Setting] = &[
         "blocks of a mini-batch, the unit of summation"
     )
     .check(|config| check::count(config.train.blocks, check::BLOCKS_MAX)),
+    setting!(
+        "train.evaluate_every",
+        train.evaluate_every = 0,
+        Never,
+        "steps between evaluations within an epoch (0: only after each epoch)"
+    )
+    .idle(no_effect::without_evaluation),
+    setting!(
+        "train.patience",
+        train.patience = 0,
+        Never,
+        "evaluations in a row that may be no better than the best one before training ends early; \
+         better by checkpoint.best, or by log loss if that is none (0: training never ends early)"
+    )
+    .idle(no_effect::without_evaluation),
     devices::DENSE,
     devices::HBM,
     devices::LOOKUP,

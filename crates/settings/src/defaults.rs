@@ -58,7 +58,12 @@ impl Config {
                 init_value: None,
                 precision: Precision::default(),
             },
-            train: TrainConfig { blocks: 0, dense: DensePlace::Host },
+            train: TrainConfig {
+                blocks: 0,
+                dense: DensePlace::Host,
+                evaluate_every: 0,
+                patience: 0,
+            },
             columns: Vec::new(),
             tables: Vec::new(),
             features: Vec::new(),

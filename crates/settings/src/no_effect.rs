@@ -109,10 +109,11 @@ pub(crate) fn table_without_embeddings(table: &TableConfig) -> Option<&'static s
 }
 
 pub(crate) fn without_best(config: &Config) -> Option<&'static str> {
-    let data = &config.data;
-    let evaluates =
-        !data.eval_paths.is_empty() || data.eval_fraction > 0.0 || data.eval_column.is_some();
-    without_checkpoints(config).or((!evaluates).then_some("nothing is evaluated"))
+    without_checkpoints(config).or(without_evaluation(config))
+}
+
+pub(crate) fn without_evaluation(config: &Config) -> Option<&'static str> {
+    (!config.evaluates()).then_some("nothing is evaluated")
 }
 
 pub(crate) fn without_checkpoints(config: &Config) -> Option<&'static str> {

@@ -178,8 +178,11 @@ pub(crate) enum Mark {
         /// Whether this is the last epoch, so that all data is trained.
         last: bool,
     },
-    /// The evaluation of an epoch is over.
-    Evaluated,
+    /// An evaluation is over.
+    Evaluated {
+        /// Whether training of the epoch continues after it.
+        within_epoch: bool,
+    },
     /// The data ends here, with an error.
     Failed {
         /// The error.

@@ -43,14 +43,14 @@ pub use machine::{
 };
 pub use metrics::{GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;
-pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
+pub use pipeline::{Evaluation, Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use ranks::{Late, Ranks};
 pub use report::{
     ColumnIds, DeviceReport, Exchanged, GroupReport, OutOfStepReport, RankReport, Report,
-    StageReport, Tiers, peak_rss_bytes,
+    StageReport, StoppedEarly, Tiers, peak_rss_bytes,
 };
-pub use resume::RunState;
+pub use resume::{RunState, Waited};
 pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
     train,

@@ -7,8 +7,12 @@ use stepwell_base::stage::StageTimes;
 use stepwell_data::CutColumn;
 use stepwell_engine::{DeviceCount, SetAside};
 
+use stepwell_settings::BestKind;
+
 use crate::metrics::{GroupMetrics, Metrics};
+use crate::pipeline::Evaluation;
 use crate::profile::{KernelReport, LayerReport};
+use crate::resume::Waited;
 
 /// All figures of a run. Scripts rely on the field names.
 #[derive(Clone, Debug, Serialize)]
@@ -56,6 +60,11 @@ pub struct Report {
     pub by_group: Option<GroupReport>,
     /// Figures of each epoch's evaluation.
     pub eval_by_epoch: Vec<Metrics>,
+    /// Figures and step of each evaluation, after and within epochs.
+    pub evaluations: Vec<Evaluation>,
+    /// Why training ended before its data, if evaluations no longer improved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_early: Option<StoppedEarly>,
     /// Figures of the last epoch's training examples, scored before they were trained on.
     pub progressive: Metrics,
     /// Progressive figures of each epoch.
@@ -96,6 +105,44 @@ pub struct Report {
     pub budget: Vec<BoundReport>,
     /// The resolved settings by key.
     pub config: Value,
+}
+
+/// The evaluations with which training ended early.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoppedEarly {
+    /// Step of the last evaluation.
+    pub step: u64,
+    /// Step of the best evaluation.
+    pub best_step: u64,
+    /// Metric by which evaluations are compared.
+    pub by: String,
+    /// Metric of the best evaluation.
+    pub value: f64,
+    /// Number of evaluations after the best one.
+    pub evaluations: u64,
+}
+
+impl StoppedEarly {
+    /// Describes `waited`, whose evaluations are compared by `by`.
+    pub(crate) fn of(waited: Waited, by: BestKind) -> Self {
+        let Waited { evaluated, best, value, evaluations } = waited;
+        let by = match by {
+            BestKind::None => BestKind::Logloss,
+            by => by,
+        };
+        let by = by.name().to_owned();
+        Self { step: evaluated, best_step: best, by, value, evaluations }
+    }
+
+    /// One line for the user.
+    pub(crate) fn note(&self) -> String {
+        let Self { step, best_step, by, value, evaluations } = self;
+        let plural = if *evaluations == 1 { "" } else { "s" };
+        format!(
+            "training ended early after step {step}: {evaluations} evaluation{plural} no better \
+             than that of step {best_step} ({by} {value:.5}); raise train.patience to train longer"
+        )
+    }
 }
 
 /// Ids of a column that were looked up in a table.

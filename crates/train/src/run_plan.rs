@@ -31,6 +31,10 @@ pub(crate) struct RunPlan<'a> {
     pub(crate) batching: Batching,
     pub(crate) ranks: RankPlan,
     pub(crate) dense: DensePlan,
+    /// Steps between evaluations within an epoch; 0 for none, as without data to evaluate on.
+    pub(crate) evaluate_every: u64,
+    /// Evaluations without improvement after which training ends; 0 for no limit.
+    pub(crate) patience: u64,
     /// Memory and disk.
     pub(crate) tiers: &'a TierConfig,
     pub(crate) storage: StoragePlan,
@@ -52,6 +56,8 @@ impl<'a> RunPlan<'a> {
             batching: Batching::of(config),
             ranks: RankPlan::of(config),
             dense: DensePlan::of(config),
+            evaluate_every: if config.evaluates() { config.train.evaluate_every } else { 0 },
+            patience: config.train.patience,
             tiers: &config.tiers,
             storage: StoragePlan::of(config),
         })

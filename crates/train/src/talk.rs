@@ -55,5 +55,7 @@ pub(crate) const START: Tag = Tag(9);
 pub(crate) const AGREE: Tag = Tag(10);
 /// A rank was asked to stop and waits for the others' digests: each rank to each, at most once.
 pub(crate) const ASKED: Tag = Tag(12);
+/// From rank 0 after an evaluation: whether training ends early: broadcast.
+pub(crate) const VERDICT: Tag = Tag(19);
 /// Each rank's report, for rank 0: gather.
 pub(crate) const REPORT: Tag = Tag(11);

@@ -191,6 +191,15 @@ impl Sources {
         Some(Pass { purpose, epoch, input, start, end: None, cached: false, share })
     }
 
+    /// The evaluation pass, again and again, if there is any.
+    pub fn evaluations<P>(&self, purpose: P) -> Option<Passes<P>>
+    where
+        P: Clone + Send + 'static,
+    {
+        let pass = self.evaluation(purpose, 0)?;
+        Some(Box::new(std::iter::repeat(pass)))
+    }
+
     /// A pass over all data.
     pub fn whole<P>(&self, purpose: P) -> Pass<P> {
         let (input, start) = (Arc::clone(&self.input), Position::default());

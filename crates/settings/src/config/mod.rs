@@ -183,9 +183,19 @@ pub struct TrainConfig {
     pub blocks: usize,
     /// Where the dense part is computed.
     pub dense: DensePlace,
+    /// Steps between evaluations within an epoch; 0 for none.
+    pub evaluate_every: u64,
+    /// Evaluations without improvement after which training ends; 0 for no limit.
+    pub patience: u64,
 }
 
 impl Config {
+    /// Whether a part of the data, or other data, is for evaluation.
+    pub fn evaluates(&self) -> bool {
+        let DataConfig { eval_paths, eval_fraction, eval_column, .. } = &self.data;
+        !eval_paths.is_empty() || *eval_fraction > 0.0 || eval_column.is_some()
+    }
+
     /// Examples planned and pulled at once.
     pub fn batch(&self) -> usize {
         if self.data.batch == 0 { self.data.mini_batch } else { self.data.batch }

@@ -24,7 +24,7 @@ use stepwell_base::budget::Budget;
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
 use stepwell_train::{
-    Held, LossSums, Meter, Metrics, Observer, Report, Scored, Snapshot, peak_rss_bytes,
+    Evaluation, Held, LossSums, Meter, Metrics, Observer, Report, Scored, Snapshot, peak_rss_bytes,
 };
 
 use self::lines::Lines;
@@ -234,8 +234,8 @@ impl Observer for Curves {
         });
     }
 
-    fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
-        self.tell_now(&Event::Evaluation { metrics, best });
+    fn evaluated(&self, evaluation: &Evaluation, best: Option<&Metrics>) {
+        self.tell_now(&Event::Evaluation { metrics: &evaluation.metrics, best });
     }
 
     fn saved(&self, step: u64, path: &Path) {

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use stepwell_base::counted;
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
-use stepwell_train::{Capacity, Metrics, Observer, Snapshot};
+use stepwell_train::{Capacity, Evaluation, Metrics, Observer, Snapshot};
 
 pub(crate) use self::counting::Counting;
 use self::recent::Recent;
@@ -307,8 +307,12 @@ impl Observer for Progress {
         self.figures(&format!("epoch {trained}/{}, progressive", self.epochs), metrics);
     }
 
-    fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
-        self.figures("evaluation", metrics);
+    fn evaluated(&self, evaluation: &Evaluation, best: Option<&Metrics>) {
+        let Evaluation { step, within_epoch, metrics } = evaluation;
+        match within_epoch {
+            true => self.figures(&format!("step {step}, evaluation"), metrics),
+            false => self.figures("evaluation", metrics),
+        }
         best.into_iter().for_each(|best| self.figures("best reachable", best));
     }
 

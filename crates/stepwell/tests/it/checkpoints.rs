@@ -285,3 +285,34 @@ fn a_full_index_keeps_what_was_trained() {
     assert!(!error.status.success(), "{said}");
     assert!(said.contains("nothing was saved, because checkpoint.dir is not set"), "{said}");
 }
+
+#[test]
+fn training_that_ends_early_says_so_and_continues_with_other_data() {
+    let shop = Workshop::new();
+    let (data, next) = (shop.examples("data.tsv", 800), shop.examples("next.tsv", 400));
+    let run = |data: &str, more: &[&str]| {
+        let own = ["--optim.rows.lr=0.5", "--data.epochs=6", "--checkpoint.best=logloss"];
+        let early = ["--train.evaluate_every=2", "--train.patience=2", "--report=report.json"];
+        let args = [&["train", "--data", data][..], &SMALL, &own, &early, more].concat();
+        let output = shop.run(&args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (said, shop.report("report.json"))
+    };
+    let (said, report) = run(&data, &["--checkpoint=saved"]);
+    let (last, early) = (report["steps"].as_u64().unwrap(), &report["stopped_early"]);
+    assert!(early["step"] == last && early["by"] == "logloss", "{early}");
+    let best = early["best_step"].as_u64().unwrap();
+    assert_eq!(steps(&shop, "saved").first(), Some(&best));
+    let note = format!("training ended early after step {last}: 2 evaluations no better than");
+    assert!(said.contains(&note) && said.contains(", evaluation"), "{said}");
+    let evaluations = report["evaluations"].as_array().unwrap();
+    assert_eq!(evaluations.last().unwrap()["step"], last);
+    assert_eq!(report["eval"]["logloss"], evaluations.last().unwrap()["logloss"]);
+    // There is nothing left to train of this data, but other data continues.
+    let (said, again) = run(&data, &["--checkpoint=saved", "--resume"]);
+    assert!(said.contains(&note) && again["examples"] == 0, "{said}");
+    assert_eq!(again["model_digest"], report["model_digest"]);
+    let (said, day) = run(&next, &["--checkpoint=day2", "--from=saved", "--train.patience=0"]);
+    assert!(day["steps_before"] == last && day["examples"].as_u64() > Some(0), "{said}");
+}

@@ -47,6 +47,8 @@ impl Apart {
 
 fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     let threads = wanted.plan.threads;
+    // Evaluations within an epoch are read apart.
+    let readers = 1 + u64::from(wanted.plan.evaluate_every > 0 && !wanted.scores);
     let layout = wanted.inputs.into_iter().flatten().find_map(Input::layout);
     let chunk = match layout {
         Some(layout) => layout.chunk_bytes_max(BLOCK_BYTES),
@@ -54,8 +56,8 @@ fn add_reading(budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
     } as u64;
     // One for each stream of data, except the last.
     let streams = streams_read(wanted.plan);
-    let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
-    let blocks = (2 * threads + 3) as u64;
+    let chunks = readers * (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
+    let blocks = readers * (2 * threads + 3) as u64;
     let mut block = BLOCK_BYTES as u64;
     for input in wanted.inputs.into_iter().flatten() {
         block = block.max(BLOCK_BYTES as u64 + input.rows_bytes_max(BLOCK_BYTES)?);

@@ -140,7 +140,9 @@ impl Capacity {
             2 + devices::THREADS * devices.offer.len() as u64
         });
         let stores = self.tiers.groups.len() as u64;
-        2 * threads + OTHER_STAGES + of_rank + of_learner + of_devices + stores
+        // Evaluations within an epoch have another stage that reads, and others that parse.
+        let of_evaluations = if plan.evaluate_every > 0 { 1 + threads } else { 0 };
+        2 * threads + of_evaluations + OTHER_STAGES + of_rank + of_learner + of_devices + stores
     }
 
     fn add_bounds(&mut self, wanted: &Wanted<'_>, load: &Load, apart: &Apart) {

@@ -4,6 +4,9 @@
 //! batch holds whole mini-batches; it ends early if a checkpoint is due, so that a checkpoint falls
 //! between two batches and the size of batches never affects the model.
 //!
+//! When an evaluation within an epoch is due, the training examples wait while those of another
+//! reader are cut.
+//!
 //! If the data fails, all mini-batches completed before the failing chunk continue, followed by a
 //! mark with the reason.
 
@@ -17,33 +20,28 @@ use stepwell_engine::{Blocks, Grouper, Purpose};
 
 use super::counters::{Counters, Pass};
 use super::cut::{BatchEnds, Cut, Parsed};
+use super::feed::Feed;
 use super::fill::{append, examples_at, keep_own, lines_within};
 use super::shared_pass::{Filled, SharedPass};
-use super::shuffle::Shuffle;
 use crate::batch::{Item, Mark, MiniBatch, RunPosition};
 use crate::features::Gathered;
 use crate::{Error, Result};
 
 pub(super) struct BatchStage {
     cut: Cut,
-    pass: Option<Arc<Pass>>,
-    skips: Skips,
-    /// Skipped lines before the current chunk.
-    skipped_before_chunk: u64,
-    /// Whether the next pass starts where the run was resumed.
-    resumed: bool,
-    chunk: Option<(Box<Chunk>, usize)>,
+    /// The examples that are being cut.
+    feed: Feed,
+    /// The feed of evaluations within epochs or, during one, that of training; `None` if there are
+    /// no such evaluations.
+    other: Option<Feed>,
+    /// Whether such an evaluation is being cut.
+    is_within: bool,
+    /// Whether one comes before the next training example.
+    is_due: bool,
     /// The mini-batch being filled.
     mini: Option<MiniBatch>,
     /// Number of examples of `mini`, including those of other ranks.
     filled: usize,
-    /// The file of the last chunk.
-    file: u32,
-    /// Progress in a shared pass.
-    shared: Option<SharedPass>,
-    shuffle: Shuffle,
-    /// Item or error after the window that is being cut.
-    held: Option<Result<Parsed>>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
     /// Ids of the mini-batch being filled, by table, until they are grouped.
@@ -71,20 +69,15 @@ impl BatchStage {
     ) -> Self {
         counters.add_skipped(start.skipped_earlier);
         let gathered = cut.tables.iter().map(|_| Gathered::default()).collect();
-        let shuffle = Shuffle::new(cut.shuffle, cut.seed);
+        let evaluations = ends.evaluations.clone();
         Self {
-            skips: Skips::new(cut.skip_max),
-            skipped_before_chunk: 0,
-            resumed: true,
+            feed: Feed::of_passes(Arc::clone(&ends.input), &cut),
+            other: evaluations.map(|input| Feed::of_evaluations(input, &cut)),
+            is_within: false,
+            is_due: cut.evaluates_first,
             cut,
-            pass: None,
-            chunk: None,
             mini: None,
             filled: 0,
-            file: 0,
-            shared: None,
-            shuffle,
-            held: None,
             batch: Vec::new(),
             grouper: Grouper::default(),
             gathered,
@@ -101,8 +94,12 @@ impl BatchStage {
 
     /// Cuts the available examples.
     fn cut_more(&mut self) -> Result<Progress> {
-        if let Some((chunk, next)) = self.chunk.take() {
-            self.chunk = self.fill(&chunk, next)?.map(|next| (chunk, next));
+        if self.is_due && self.has_more() {
+            self.is_due = false;
+            self.is_within = self.turn_to_other();
+        }
+        if let Some((chunk, next)) = self.feed.chunk.take() {
+            self.feed.chunk = self.fill(&chunk, next)?.map(|next| (chunk, next));
             return Ok(Progress::Progressed);
         }
         if let Filled::Whole(_) = self.fill_shared()? {
@@ -119,7 +116,7 @@ impl BatchStage {
         if self.over {
             return Ok(Progress::Done);
         }
-        let next = self.held.take().or_else(|| self.ends.input.try_take().map(Ok));
+        let next = self.feed.held.take().or_else(|| self.feed.input.try_take().map(Ok));
         match next {
             Some(parsed) => {
                 self.take(parsed?)?;
@@ -129,15 +126,37 @@ impl BatchStage {
         }
     }
 
+    /// Whether an example of the current pass can be cut now.
+    fn has_more(&mut self) -> bool {
+        let Feed { pass: Some(pass), chunk, shared, shuffle, held, .. } = &mut self.feed else {
+            return false;
+        };
+        if let Some((chunk, next)) = chunk {
+            return *next < lines_within(chunk, &chunk.lines, pass.end);
+        }
+        if let Some(shared) = shared {
+            let (all, behind) = shared.examples();
+            return behind < all;
+        }
+        shuffle.is_active() && shuffle.turn(matches!(held, Some(Ok(Parsed::End(_)))))
+    }
+
+    /// Cuts the other feed from now on, if there is one.
+    fn turn_to_other(&mut self) -> bool {
+        let Some(other) = &mut self.other else { return false };
+        std::mem::swap(&mut self.feed, other);
+        true
+    }
+
     /// Fills the next window while mini-batches of the current one wait to be taken.
     fn read_ahead(&mut self) -> Progress {
-        if self.held.is_some() || !self.shuffle.reads_ahead() {
+        if self.feed.held.is_some() || !self.feed.shuffle.reads_ahead() {
             return Progress::Blocked;
         }
-        match self.ends.input.try_take() {
+        match self.feed.input.try_take() {
             None => return Progress::Blocked,
-            Some(chunk @ Parsed::Chunk(_)) => self.held = self.take(chunk).err().map(Err),
-            Some(other) => self.held = Some(Ok(other)),
+            Some(chunk @ Parsed::Chunk(_)) => self.feed.held = self.take(chunk).err().map(Err),
+            Some(other) => self.feed.held = Some(Ok(other)),
         }
         Progress::Progressed
     }
@@ -145,15 +164,15 @@ impl BatchStage {
     /// Fills the current mini-batch from the current window; returns whether it did anything.
     fn fill_shuffled(&mut self) -> Result<bool> {
         // A held end completes the window; after a held error, the examples before it are dropped.
-        let is_over = matches!(self.held, Some(Ok(Parsed::End(_))));
-        if !self.shuffle.is_active() || !self.shuffle.turn(is_over) {
+        let is_over = matches!(self.feed.held, Some(Ok(Parsed::End(_))));
+        if !self.feed.shuffle.is_active() || !self.feed.shuffle.turn(is_over) {
             return Ok(false);
         }
         let mut mini =
             self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, Purpose::Train));
         let (room, tables) = (self.cut.mini_batch - self.filled, &self.cut.tables);
         let gathered = &mut self.gathered;
-        self.filled += self.shuffle.take(room, &mut self.position, |chunk, example| {
+        self.filled += self.feed.shuffle.take(room, &mut self.position, |chunk, example| {
             append(&mut mini, gathered, chunk, example..example + 1, tables);
         });
         self.mini = Some(mini);
@@ -165,9 +184,9 @@ impl BatchStage {
 
     /// Stops cutting: no later example may be trained.
     fn fail(&mut self, error: Error) {
-        (self.chunk, self.mini, self.shared, self.recorder) = (None, None, None, None);
+        (self.mini, self.recorder) = (None, None);
         self.over = true;
-        self.shuffle.clear();
+        self.feed.clear();
         self.close_batch();
         let keeps = self.cut.checkpoint_at_end && self.position.step > self.begun;
         // In order with the mini-batches: the planner may end before it sees the mark. With other
@@ -176,7 +195,7 @@ impl BatchStage {
             self.outgoing.push_back(Item::Checkpoint);
         }
         let place = match &error {
-            Error::Data(DataError::Malformed { line, .. }) => Some((self.file, *line)),
+            Error::Data(DataError::Malformed { line, .. }) => Some((self.feed.file, *line)),
             _ => None,
         };
         self.outgoing.push_back(Item::Mark(Mark::Failed { error: Box::new(error), keeps, place }));
@@ -185,10 +204,12 @@ impl BatchStage {
     fn take(&mut self, parsed: Parsed) -> Result<()> {
         match parsed {
             Parsed::Begin(pass) => {
-                let resumed = std::mem::take(&mut self.resumed);
+                let resumed = std::mem::take(&mut self.feed.resumed);
                 let skipped = if resumed { self.position.skipped } else { 0 };
-                self.skips = Skips::resume(self.cut.skip_max, skipped);
-                self.position.epoch = pass.epoch;
+                self.feed.skips = Skips::resume(self.cut.skip_max, skipped);
+                if !self.is_within {
+                    self.position.epoch = pass.epoch;
+                }
                 if pass.purpose == Purpose::Train {
                     (self.position.file, self.position.line) = (pass.start.file, pass.start.line);
                     self.position.skipped = skipped;
@@ -197,44 +218,47 @@ impl BatchStage {
                     (self.position.window, self.position.taken) = (0, 0);
                 }
                 let shuffles = self.cut.shuffle > 0 && pass.purpose == Purpose::Train;
-                self.shuffle.begin(shuffles.then_some(self.position));
-                self.shared = pass.share.clone().map(SharedPass::new);
-                self.pass = Some(pass);
+                self.feed.shuffle.begin(shuffles.then_some(self.position));
+                self.feed.shared = pass.share.clone().map(SharedPass::new);
+                self.feed.pass = Some(pass);
             }
             Parsed::Chunk(mut chunk) => {
-                let Some(pass) = &self.pass else { return Ok(()) };
-                self.file = chunk.file;
+                let Some(pass) = &self.feed.pass else { return Ok(()) };
+                self.feed.file = chunk.file;
                 // The rank that reads the lines behind the pass counts their malformed ones.
                 let malformed = lines_within(&chunk, &chunk.malformed, pass.end);
                 chunk.malformed.truncate(malformed);
-                self.skipped_before_chunk = self.skips.skipped();
-                self.skips.add(pass.input.files(), &chunk)?;
-                if let Some(recorder) = &mut self.recorder {
+                self.feed.skipped_before_chunk = self.feed.skips.skipped();
+                self.feed.skips.add(pass.input.files(), &chunk)?;
+                if let Some(recorder) = self.recorder.as_mut().filter(|_| !self.is_within) {
                     let examples = lines_within(&chunk, &chunk.lines, pass.end);
                     if recorder.add(pass, &chunk, examples)? == Recording::GivenUp {
                         self.recorder = None;
                     }
                 }
                 self.cut.features.refuse_too_many(&chunk, pass.input.files())?;
-                self.counters.add_cut_lists(&chunk, pass, self.cut.rank);
-                match &mut self.shared {
+                if !self.is_within {
+                    self.counters.add_cut_lists(&chunk, pass, self.cut.rank);
+                }
+                match &mut self.feed.shared {
                     Some(shared) => shared.give(chunk),
-                    None if self.shuffle.is_active() => {
+                    None if self.feed.shuffle.is_active() => {
                         let examples = lines_within(&chunk, &chunk.lines, pass.end);
-                        self.shuffle.give(*chunk, examples, self.skipped_before_chunk);
+                        self.feed.shuffle.give(*chunk, examples, self.feed.skipped_before_chunk);
                     }
-                    None => self.chunk = Some((chunk, 0)),
+                    None => self.feed.chunk = Some((chunk, 0)),
                 }
             }
             // The remaining examples form a window.
-            Parsed::End(pass) if self.shuffle.is_active() && self.shuffle.turn(true) => {
-                self.held = Some(Ok(Parsed::End(pass)));
+            Parsed::End(pass) if self.feed.shuffle.is_active() && self.feed.shuffle.turn(true) => {
+                self.feed.held = Some(Ok(Parsed::End(pass)));
             }
             Parsed::End(pass) => {
-                self.counters.add_skipped(self.skips.skipped());
+                let (skipped, is_within) = (self.feed.skips.skipped(), self.is_within);
+                self.counters.add_skipped(skipped);
                 self.end_pass(&pass)?;
-                self.position.skipped_earlier += self.skips.skipped();
-                if let Some(recorder) = &mut self.recorder {
+                self.position.skipped_earlier += skipped;
+                if let Some(recorder) = self.recorder.as_mut().filter(|_| !is_within) {
                     recorder.end(&pass);
                 }
             }
@@ -247,7 +271,7 @@ impl BatchStage {
     /// Moves examples of the current chunk, from number `next`, into the current mini-batch;
     /// returns the number of the first that is left, if any.
     fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<Option<usize>> {
-        let Some(pass) = self.pass.clone() else { return Ok(None) };
+        let Some(pass) = self.feed.pass.clone() else { return Ok(None) };
         let end = lines_within(chunk, &chunk.lines, pass.end);
         if next >= end {
             return Ok(None);
@@ -263,7 +287,7 @@ impl BatchStage {
             let after = chunk.position_after(last);
             (self.position.file, self.position.line) = (after.file, after.line);
             let before = chunk.malformed_before(last);
-            self.position.skipped = self.skipped_before_chunk + before as u64;
+            self.position.skipped = self.feed.skipped_before_chunk + before as u64;
         }
         if self.filled == self.cut.mini_batch {
             self.close_mini()?;
@@ -273,7 +297,7 @@ impl BatchStage {
 
     /// Fills the current mini-batch of a shared pass with the lines that have arrived.
     fn fill_shared(&mut self) -> Result<Filled> {
-        let (Some(shared), Some(pass)) = (&mut self.shared, &self.pass) else {
+        let (Some(shared), Some(pass)) = (&mut self.feed.shared, &self.feed.pass) else {
             return Ok(Filled::Waits);
         };
         let purpose = pass.purpose;
@@ -331,6 +355,11 @@ impl BatchStage {
         if due {
             self.outgoing.push_back(Item::Checkpoint);
         }
+        let every = self.cut.evaluate_every;
+        if train && every > 0 && self.position.step.is_multiple_of(every) {
+            self.close_batch();
+            self.is_due = true;
+        }
         Ok(())
     }
 
@@ -341,7 +370,7 @@ impl BatchStage {
     }
 
     fn end_pass(&mut self, pass: &Pass) -> Result<()> {
-        let shared = self.shared.take().map(|shared| shared.examples());
+        let shared = self.feed.shared.take().map(|shared| shared.examples());
         if let Some((counted, found)) = shared.filter(|(counted, found)| counted > found) {
             return Err(Error::Data(DataError::Options(format!(
                 "the data ends after {found} examples, but {counted} lines were counted: it \
@@ -351,10 +380,17 @@ impl BatchStage {
         self.close_mini()?;
         self.close_batch();
         if pass.purpose == Purpose::Evaluate {
+            let within_epoch = std::mem::take(&mut self.is_within);
+            if within_epoch {
+                self.turn_to_other();
+            }
             let after = self.cut.checkpoint_evaluated.then_some(Item::Checkpoint);
-            self.outgoing.extend([Item::Mark(Mark::Evaluated)].into_iter().chain(after));
+            let mark = Item::Mark(Mark::Evaluated { within_epoch });
+            self.outgoing.extend([mark].into_iter().chain(after));
             return Ok(());
         }
+        // The evaluation of the epoch follows.
+        self.is_due = false;
         let last = pass.epoch + 1 == self.cut.epochs;
         self.outgoing.push_back(Item::Mark(Mark::EpochTrained { last }));
         if self.cut.checkpoint_at_end && last {

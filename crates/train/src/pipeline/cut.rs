@@ -25,6 +25,10 @@ pub(super) struct Cut {
     pub(super) checkpoint_at_end: bool,
     /// Whether a checkpoint follows each evaluation.
     pub(super) checkpoint_evaluated: bool,
+    /// Steps between evaluations within an epoch; 0 for none.
+    pub(super) evaluate_every: u64,
+    /// Whether such an evaluation comes before the first step of the run.
+    pub(super) evaluates_first: bool,
     pub(super) epochs: u64,
     pub(super) skip_max: u64,
     /// Blocks of a mini-batch.
@@ -69,6 +73,8 @@ pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: R
         checkpoint_every: if checkpoints { storage.checkpoints.every } else { 0 },
         checkpoint_at_end: checkpoints,
         checkpoint_evaluated: checkpoints && storage.checkpoints.best != BestKind::None,
+        evaluate_every: 0,
+        evaluates_first: false,
         epochs: data.epochs,
         skip_max: data.skip_max,
         blocks: batching.blocks,
@@ -88,6 +94,8 @@ pub(super) type Parsed = stepwell_data::Parsed<Purpose>;
 /// The stage's input and output.
 pub(super) struct BatchEnds {
     pub(super) input: Arc<Ordered<Parsed>>,
+    /// Evaluations within epochs, if there are any.
+    pub(super) evaluations: Option<Arc<Ordered<Parsed>>>,
     pub(super) output: Sender<Item>,
     pub(super) spares: Arc<Spares<Examples>>,
 }

@@ -1,8 +1,23 @@
 //! Measurements of a run.
 
+use serde::Serialize;
 use stepwell_engine::IdCount;
 
 use crate::metrics::Metrics;
+use crate::resume::Waited;
+
+/// An evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Steps of the model.
+    pub step: u64,
+    /// Whether training of the epoch continues after it.
+    #[serde(skip)]
+    pub within_epoch: bool,
+    /// Figures.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+}
 
 /// The measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +30,10 @@ pub struct Measured {
     pub progressive: Vec<Metrics>,
     /// Figures of each epoch's evaluation.
     pub eval: Vec<Metrics>,
+    /// All evaluations, after and within epochs.
+    pub evaluations: Vec<Evaluation>,
+    /// The evaluations with which training ended early, if it did.
+    pub early: Option<Waited>,
     /// Figures of the true probabilities on the last evaluation, if they are known.
     pub best: Option<Metrics>,
     /// Ids without a row that a separate evaluation looked up, by table and field.

@@ -21,6 +21,7 @@ mod ask;
 mod batch;
 mod counters;
 mod cut;
+mod feed;
 mod fill;
 mod handoff;
 mod learn;
@@ -57,14 +58,20 @@ use crate::run_plan::{Batching, RunPlan};
 use crate::step::{Agreement, FinishedSteps, Mode, OutOfStep, Stepping};
 use crate::{Error, Result};
 
-pub use self::measured::Measured;
+pub use self::measured::{Evaluation, Measured};
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
 pub(crate) use self::save::Saver;
+pub(crate) use self::train::Patience;
 
 /// Inputs of all stages.
 pub(crate) struct Parts {
     pub(crate) block_bytes: usize,
     pub(crate) passes: Passes,
+    /// Evaluations within epochs, without an end, if there are any.
+    pub(crate) evaluations: Option<Passes>,
+    /// Whether such an evaluation comes before the first step.
+    pub(crate) evaluates_first: bool,
+    pub(crate) patience: Patience,
     pub(crate) start: RunPosition,
     pub(crate) cache: Option<CacheMaking>,
     pub(crate) groups: Vec<Arc<Group>>,
@@ -123,6 +130,8 @@ fn wire(
     let cut = Cut {
         rank: fabric.as_ref().map(|fabric| fabric.place()),
         servers: plan.ranks.servers,
+        evaluate_every: if parts.evaluations.is_some() { plan.evaluate_every } else { 0 },
+        evaluates_first: parts.evaluates_first,
         ..cut(plan, parts.saver.is_some(), model, rules)
     };
     let (stop, mut times) = (parts.times.stop.clone(), parts.times);
@@ -138,13 +147,19 @@ fn wire(
         events,
     )?;
     let (moving, write, ends, finished) = rows.in_order::<Error>();
+    let options = model.features().read_options(parts.block_bytes);
+    let evaluations = parts
+        .evaluations
+        .map(|passes| stepwell_data::stages(passes, options, plan.threads, None, events));
     let train_ends = TrainEnds {
+        patience: parts.patience,
+        fabric: fabric.clone(),
+        reads_evaluations: evaluations.is_some(),
         input: ends.ready,
         retired: ends.retired,
         events: Arc::clone(events),
         finished: Arc::clone(trained_done),
     };
-    let options = model.features().read_options(parts.block_bytes);
     let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
     let reading = stepwell_data::stages(parts.passes, options, plan.threads, cache, events);
     let watch = Reporting {
@@ -157,6 +172,11 @@ fn wire(
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
+    let evaluations = evaluations.map(|reading| {
+        stages.push(among(reading.read));
+        stages.extend(reading.parse.into_iter().map(among));
+        reading.parsed
+    });
     let (mut feed, mut ask) = (ends.feed, None);
     if let Some(fabric) = fabric {
         fabric.wakes(events);
@@ -168,7 +188,8 @@ fn wire(
         let counters = Arc::clone(&parts.counters);
         ask = Some(AskStage::new(fabric, lending, timer, counters, shared, output));
     }
-    let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: ends.spares };
+    let (input, spares) = (reading.parsed, ends.spares);
+    let batch_ends = BatchEnds { input, evaluations, output: feed, spares };
     let recorder = reading.recorder;
     stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
     stages.extend(ask.map(|ask| Box::new(ask) as BoxedStage<Error>));

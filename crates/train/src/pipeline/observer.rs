@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stepwell_engine::{Group, Purpose};
 
+use super::measured::Evaluation;
 use crate::metrics::{Metrics, Scored};
 
 /// Progress of a run.
@@ -93,7 +94,7 @@ pub trait Observer: Send + Sync {
     fn epoch_trained(&self, _epoch: u64, _metrics: &Metrics) {}
 
     /// Called after an evaluation; `best` has the figures of the true probabilities.
-    fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {}
+    fn evaluated(&self, _evaluation: &Evaluation, _best: Option<&Metrics>) {}
 
     /// Called before the model's digest is computed, which reads all rows.
     fn digesting(&self) {}
@@ -132,8 +133,8 @@ impl Observer for Observers {
         self.0.iter().for_each(|one| one.epoch_trained(epoch, metrics));
     }
 
-    fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
-        self.0.iter().for_each(|one| one.evaluated(metrics, best));
+    fn evaluated(&self, evaluation: &Evaluation, best: Option<&Metrics>) {
+        self.0.iter().for_each(|one| one.evaluated(evaluation, best));
     }
 
     fn digesting(&self) {

@@ -20,9 +20,10 @@ use stepwell_fabric::collective::{Broadcast, Collective as _, Gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
 use stepwell_settings::BestKind;
 
+use super::train::{rises, value};
 use crate::batch::RunPosition;
 use crate::metrics::Metrics;
-use crate::resume::RunState;
+use crate::resume::{RunState, Waited};
 use crate::step::TrainedModel;
 use crate::{Result, talk};
 
@@ -75,15 +76,14 @@ impl Saver {
         Self { writer, state, best, figure: None, fabric, phase: Phase::Rest }
     }
 
-    /// Records an evaluation of the model after `step` steps.
-    pub(super) fn evaluated(&mut self, step: u64, metrics: &Metrics) {
-        let (value, rises) = match self.best {
-            BestKind::None => return,
-            BestKind::Logloss => (metrics.logloss.or(metrics.rmse), false),
-            BestKind::Auc => (metrics.auc, true),
-        };
-        let by = self.best.name().to_owned();
-        self.figure = value.map(|value| (step, Figure { by, value, rises }));
+    /// Records an evaluation of the model after `step` steps, and the evaluations so far.
+    pub(super) fn evaluated(&mut self, step: u64, metrics: &Metrics, waited: Option<Waited>) {
+        self.state.waited = waited;
+        if self.best == BestKind::None {
+            return;
+        }
+        let (value, by) = (value(self.best, metrics), self.best.name().to_owned());
+        self.figure = value.map(|value| (step, Figure { by, value, rises: rises(self.best) }));
     }
 
     /// Notes the figure of the model after `step` steps, whose checkpoint is written, on the rank

@@ -35,6 +35,22 @@ pub struct RunState {
     /// The checkpoint that a warm start began with.
     #[serde(default)]
     pub began: Option<Began>,
+    /// The evaluations so far; `None` before the first.
+    #[serde(default)]
+    pub waited: Option<Waited>,
+}
+
+/// The best evaluation of a run, and the number of those after it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waited {
+    /// Step of the last evaluation.
+    pub evaluated: u64,
+    /// Step of the best evaluation.
+    pub best: u64,
+    /// Its metric.
+    pub value: f64,
+    /// Number of evaluations after the best one.
+    pub evaluations: u64,
 }
 
 /// A setting that differs.
@@ -61,7 +77,8 @@ impl RunState {
     /// The state in the stored form. Its parts use conversions that cannot fail, so that no
     /// checkpoint is ever written with less than the state.
     pub fn to_json(&self) -> Value {
-        let Self { position, files, train_end, model, config, kernels, job, earlier, began } = self;
+        let Self { position, files, train_end, model, config, kernels, job, earlier, .. } = self;
+        let Self { began, waited, .. } = self;
         let pair = |(key, value): &(String, String)| Value::from([key.as_str(), value.as_str()]);
         let end = train_end.map(|(file, line)| Value::from([u64::from(file), line]));
         let parts = [
@@ -74,6 +91,7 @@ impl RunState {
             ("job", job.as_str().into()),
             ("earlier", earlier.iter().flatten().map(DataFile::to_json).collect()),
             ("began", began.as_ref().map(Began::to_json).into()),
+            ("waited", waited.map(Waited::to_json).into()),
         ];
         parts.into_iter().collect()
     }
@@ -257,6 +275,18 @@ impl Began {
     fn to_json(&self) -> Value {
         let parts: [(&str, Value); 2] =
             [("step", self.step.into()), ("job", self.job.as_str().into())];
+        parts.into_iter().collect()
+    }
+}
+
+impl Waited {
+    fn to_json(self) -> Value {
+        let parts: [(&str, Value); 4] = [
+            ("evaluated", self.evaluated.into()),
+            ("best", self.best.into()),
+            ("value", self.value.into()),
+            ("evaluations", self.evaluations.into()),
+        ];
         parts.into_iter().collect()
     }
 }

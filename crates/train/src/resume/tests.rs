@@ -15,6 +15,7 @@ fn state(config: &Config) -> RunState {
         job: String::new(),
         earlier: Some(Vec::new()),
         began: None,
+        waited: None,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::data_file::identify;
 use crate::machine::Checkpoints;
 use crate::models::kernels;
 use crate::pipeline::Saver;
-use crate::resume::{Began, RunState, job_of};
+use crate::resume::{Began, RunState, Waited, job_of};
 use crate::run_plan::{RunPlan, StoragePlan};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, talk};
@@ -27,6 +27,8 @@ pub(super) struct Start {
     /// Whether the run of that checkpoint continues, rather than a warm start.
     pub(super) resumes: bool,
     pub(super) position: RunPosition,
+    /// The evaluations of the run that continues.
+    pub(super) waited: Option<Waited>,
     pub(super) saver: Option<Saver>,
 }
 
@@ -39,7 +41,7 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
     };
     if place.is_none() && around.from.is_none() {
         let position = RunPosition::default();
-        return Ok(Start { from: None, resumes: false, position, saver: None });
+        return Ok(Start { from: None, resumes: false, position, waited: None, saver: None });
     }
     let was = resumed.as_ref().map(RunState::read).transpose()?;
     let began = match (&was, &around.from) {
@@ -50,7 +52,7 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
     let mut state = state(plan, around, sources, began)?;
     if let (Some(checkpoint), Some(was)) = (&resumed, was) {
         accept(checkpoint, around, &state)?;
-        (state.position, state.earlier) = (was.position, was.earlier);
+        (state.position, state.earlier, state.waited) = (was.position, was.earlier, was.waited);
         if let Some(path) = sources.input.files().iter().find(|path| is_stream(path)) {
             (around.on_note)(&format!(
                 "{} is a stream, so whether it has the data of the earlier run cannot be checked: \
@@ -66,12 +68,12 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
         let checkpoint = from.as_deref().ok_or(Error::Panicked("warm start"))?;
         begin_with((warm, checkpoint), around, &mut state)?;
     }
-    let position = state.position;
+    let (position, waited) = (state.position, state.waited);
     let tell = Arc::clone(&around.on_note);
     let checkpoints = &plan.storage.checkpoints;
     let writer = place.map(|place| place.writer(checkpoints.keep, tell)).transpose()?.flatten();
     let saver = writer.map(|writer| Saver::new(writer, state, checkpoints.best, ranks));
-    Ok(Start { from, resumes, position, saver })
+    Ok(Start { from, resumes, position, waited, saver })
 }
 
 /// Begins a warm start at the beginning of new data, or where the checkpoint's run stopped.
@@ -82,8 +84,9 @@ fn begin_with(
 ) -> Result<()> {
     if warm.goes_on() {
         // A change of the data is fine: none of it was trained.
-        let was = warm.is_changed.then(|| RunState::read(checkpoint)).transpose()?;
-        let as_before = was.map(|was| state.with_data_of(&was));
+        let was = RunState::read(checkpoint)?;
+        let as_before = warm.is_changed.then(|| state.with_data_of(&was));
+        state.waited = was.waited;
         accept(checkpoint, around, as_before.as_ref().unwrap_or(state))?;
     } else {
         accept_rows(checkpoint, around)?;
@@ -198,6 +201,7 @@ fn state(
         files,
         train_end,
         model,
+        waited: None,
         config: around.settings.clone(),
         kernels: kernels(plan.dense.precision),
     })

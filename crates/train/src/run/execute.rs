@@ -15,14 +15,19 @@ use super::figures::assemble;
 use super::full_index;
 use super::surroundings::Surroundings;
 use crate::batch::RunPosition;
-use crate::pipeline::{self, Counters, Parts, Passes, Saver};
+use crate::pipeline::{self, Counters, Parts, Passes, Patience, Saver};
 use crate::report::{self, Processor, Report};
+use crate::resume::Waited;
 use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
 /// Passes of a pipeline, their start position, and the cache that is made of their data.
 pub(super) struct Reads {
     pub(super) passes: Passes,
+    /// Evaluations within epochs, without an end, if there are any.
+    pub(super) evaluations: Option<Passes>,
+    /// The evaluations of the run that is resumed.
+    pub(super) waited: Option<Waited>,
     pub(super) start: RunPosition,
     pub(super) cache: Option<CacheMaking>,
     /// Whether nothing is trained.
@@ -46,7 +51,15 @@ pub(super) fn execute(
     full_index::watch(around, &built.groups, saver.is_some());
     // Created first and dropped last: merging stores write there until they end.
     let Built { mut place, capacity, groups, planners, mode } = built;
+    let (every, step) = (plan.evaluate_every, reads.start.step);
+    let is_due = every > 0 && step > 0 && step.is_multiple_of(every);
+    let patience = Patience::new(plan.patience, plan.storage.checkpoints.best, reads.waited);
+    let initial = initial || patience.over().is_some();
+    let end = around.stop.of_part();
     let parts = Parts {
+        evaluations: reads.evaluations,
+        evaluates_first: is_due && reads.waited.is_none_or(|waited| waited.evaluated < step),
+        patience,
         block_bytes: capacity.block_bytes,
         passes: reads.passes,
         start: reads.start,
@@ -54,7 +67,7 @@ pub(super) fn execute(
         groups: groups.clone(),
         planners,
         mode,
-        times: times(plan.storage.checkpoints.minutes, around, saver.is_some(), initial),
+        times: times(plan.storage.checkpoints.minutes, around, (end, saver.is_some()), initial),
         saver,
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
@@ -78,9 +91,8 @@ pub(super) fn execute(
     let stopped = around.stop.is_made();
     let digest = digest(around, &groups, &outcome.planners)?;
     let digest_seconds = if around.digest { clock.seconds() - ended } else { 0.0 };
-    let precision = plan.dense.precision;
     let digest = digest.as_ref();
-    let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision)?;
+    let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, plan)?;
     if let Some(layout) = &plan.layout {
         report.cut_lists = counters.cut_lists().of(layout);
     }
@@ -95,12 +107,18 @@ pub(super) fn execute(
     Ok(report)
 }
 
-/// Returns when to write checkpoints, if the run `saves` any: every `minutes`, if there are any.
-fn times(minutes: f64, around: &Surroundings, saves: bool, initial: bool) -> Times {
+/// Returns when to write checkpoints, if the run `saves` any: every `minutes`, if there are any,
+/// and when `stop` is requested.
+fn times(
+    minutes: f64,
+    around: &Surroundings,
+    (stop, saves): (StopRequest, bool),
+    initial: bool,
+) -> Times {
     let seconds = minutes * 60.0;
     let seconds = (seconds > 0.0).then_some(seconds);
     let shared = around.machine.ranks.is_some();
-    Times { saves, seconds, initial, shared, stop: around.stop.clone() }
+    Times { saves, seconds, initial, shared, stop }
 }
 
 /// Converts the errors of parts that were stopped early into an interruption; streams and objects

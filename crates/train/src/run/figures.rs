@@ -11,8 +11,10 @@ use crate::capacity::Capacity;
 use crate::models::kernels;
 use crate::pipeline::{Counters, Outcome};
 use crate::report::{
-    self, ColumnIds, DeviceReport, DiskTier, Exchanged, HostTier, Processor, Report, Tiers,
+    self, ColumnIds, DeviceReport, DiskTier, Exchanged, HostTier, Processor, Report, StoppedEarly,
+    Tiers,
 };
+use crate::run_plan::RunPlan;
 
 pub(super) fn assemble(
     around: &Surroundings,
@@ -21,7 +23,7 @@ pub(super) fn assemble(
     counters: &Counters,
     outcome: Outcome,
     digest: Option<&ModelDigest>,
-    precision: Precision,
+    plan: &RunPlan<'_>,
 ) -> Result<Report> {
     let ranks = exchanged(around, counters, &outcome);
     let ids_by_column = ids_by_column(&outcome);
@@ -46,10 +48,14 @@ pub(super) fn assemble(
         train_seconds: measured.trained_at,
         examples_per_second: 0.0,
         before: None,
-        eval: measured.eval.last().cloned().unwrap_or_default(),
+        eval: measured.evaluations.last().map(|last| last.metrics.clone()).unwrap_or_default(),
         ids_by_column,
         by_group: None,
         eval_by_epoch: measured.eval,
+        evaluations: measured.evaluations,
+        stopped_early: measured
+            .early
+            .map(|early| StoppedEarly::of(early, plan.storage.checkpoints.best)),
         progressive: measured.progressive.last().cloned().unwrap_or_default(),
         progressive_by_epoch: measured.progressive,
         best_possible: measured.best,
@@ -63,7 +69,7 @@ pub(super) fn assemble(
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.map(ModelDigest::rows),
         model_digest,
-        kernels: computed_by(precision, capacity),
+        kernels: computed_by(plan.dense.precision, capacity),
         peak_rss_bytes: None,
         budget_bytes: capacity.budget.total(),
         budget: report::bounds(&capacity.budget),

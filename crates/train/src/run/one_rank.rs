@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::Checkpoint;
+use stepwell_engine::{Checkpoint, Purpose};
 use stepwell_settings::Config;
 use tracing::info;
 
@@ -39,7 +39,9 @@ pub(super) fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     report.steps_before = from.unwrap_or(0);
     let Report { steps, examples, wall_seconds, interrupted, .. } = report;
     info!(rank, steps, examples, seconds = wall_seconds, interrupted, "run ended");
-    if resumes && from == Some(report.steps) && !report.interrupted {
+    if let Some(early) = &report.stopped_early {
+        (around.on_note)(&early.note());
+    } else if resumes && from == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run with data.epochs = {} ended at step {}; raise \
              data.epochs to continue",
@@ -114,8 +116,15 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
     // The dense part has been copied, and is large if it has stale rows or a sketch.
     drop(start.from);
     around.from.iter().for_each(WarmStart::release);
-    let passes = sources.passes(place, PURPOSES);
-    let reads = Reads { passes, start: start.position, cache, only_scores: false };
+    let within = plan.evaluate_every > 0;
+    let reads = Reads {
+        passes: sources.passes(place, PURPOSES),
+        evaluations: within.then(|| sources.evaluations(Purpose::Evaluate)).flatten(),
+        waited: start.waited,
+        start: start.position,
+        cache,
+        only_scores: false,
+    };
     let (saver, told_ahead) = (start.saver, ahead.is_some());
     let resumes = start.resumes;
     Ok(Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled })

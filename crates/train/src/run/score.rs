@@ -60,5 +60,7 @@ fn get_ready_to_score(
     let built = build(plan, around, &sources, Beginning::Scored(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let start = RunPosition::default();
-    Ok((built, Reads { passes, start, cache: None, only_scores: true }))
+    let reads =
+        Reads { passes, evaluations: None, waited: None, start, cache: None, only_scores: true };
+    Ok((built, reads))
 }

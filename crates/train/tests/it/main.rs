@@ -4,6 +4,7 @@ mod absurd_settings;
 mod common;
 mod dense_on_devices;
 mod devices;
+mod early_stopping;
 mod last_step;
 mod life;
 mod most_used_on_devices;

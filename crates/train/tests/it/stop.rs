@@ -14,7 +14,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Checkpoint, Placement};
 use stepwell_settings::{ModelKind, OptimConfig, ScheduleKind};
 use stepwell_train::{
-    Config, Error, Machine, Metrics, Observer, Report, Snapshot, Surroundings, train,
+    Config, Error, Evaluation, Machine, Metrics, Observer, Report, Snapshot, Surroundings, train,
 };
 
 const KIND: ModelKind = ModelKind::DeepFm;
@@ -34,7 +34,7 @@ impl Observer for Stopper {
         }
     }
 
-    fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {
+    fn evaluated(&self, _evaluation: &Evaluation, _best: Option<&Metrics>) {
         if self.after_evaluation {
             self.stop.make();
         }

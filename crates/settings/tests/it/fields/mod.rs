@@ -21,7 +21,7 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         synth: SynthConfig { examples, vocab_scale },
         columns,
         model,
-        train: TrainConfig { blocks, dense },
+        train: TrainConfig { blocks, dense, evaluate_every, patience },
         tables,
         features,
         tiers,
@@ -52,6 +52,8 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("pipeline.horizon", json!(horizon)),
         ("pipeline.staleness", json!(staleness)),
         ("train.blocks", json!(blocks)),
+        ("train.evaluate_every", json!(evaluate_every)),
+        ("train.patience", json!(patience)),
     ];
     let of_rows = of_row_optimizer(of_rows);
     let of_dense = of_optimizer(of_dense);

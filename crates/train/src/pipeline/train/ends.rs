@@ -6,8 +6,9 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Receiver, Sender};
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Ready, Retired};
+use stepwell_fabric::Fabric;
 
-use super::Trained;
+use super::{Patience, Trained};
 use crate::batch::{Examples, Mark};
 use crate::pipeline::counters::Counters;
 use crate::pipeline::handoff::Handoff;
@@ -30,4 +31,9 @@ pub(in crate::pipeline) struct TrainEnds {
     pub(in crate::pipeline) retired: Sender<Retired<Examples>>,
     pub(in crate::pipeline) events: Arc<Events>,
     pub(in crate::pipeline) finished: Handoff<Trained>,
+    pub(in crate::pipeline) patience: Patience,
+    /// The other ranks, if there are any.
+    pub(in crate::pipeline) fabric: Option<Fabric>,
+    /// Whether evaluations within epochs are read apart, without an end.
+    pub(in crate::pipeline) reads_evaluations: bool,
 }

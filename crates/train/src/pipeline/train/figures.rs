@@ -14,7 +14,7 @@ use crate::labels::Label;
 use crate::metrics::{Meter, Metrics, Scored};
 use crate::models::Model;
 use crate::pipeline::counters::Counters;
-use crate::pipeline::measured::Measured;
+use crate::pipeline::measured::{Evaluation, Measured};
 use crate::pipeline::observer::{Held, Observer, Snapshot};
 use crate::{Error, Result};
 
@@ -206,11 +206,11 @@ impl Figures {
         Ok(())
     }
 
-    /// Ends an evaluation.
+    /// Ends an evaluation, after or within an epoch, and returns its metrics.
     ///
     /// # Errors
     /// If the model diverged.
-    pub(super) fn evaluated(&mut self) -> Result<()> {
+    pub(super) fn evaluated(&mut self, within_epoch: bool) -> Result<Metrics> {
         let loss = self.eval.loss();
         let metrics = self.eval.take();
         if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
@@ -219,10 +219,15 @@ impl Figures {
         let best = self.best.take();
         self.measured.best = (best.examples > 0).then_some(best);
         let Metrics { examples, logloss, rmse, auc, .. } = metrics;
-        info!(step = self.measured.steps, examples, logloss, rmse, auc, "evaluated");
-        self.observer.evaluated(&metrics, self.measured.best.as_ref());
-        self.measured.eval.push(metrics);
-        Ok(())
+        let step = self.measured.steps;
+        info!(step, examples, logloss, rmse, auc, "evaluated");
+        let evaluation = Evaluation { step, within_epoch, metrics: metrics.clone() };
+        self.observer.evaluated(&evaluation, self.measured.best.as_ref());
+        self.measured.evaluations.push(evaluation);
+        if !within_epoch {
+            self.measured.eval.push(metrics.clone());
+        }
+        Ok(metrics)
     }
 
     /// Returns the figures of the whole run, which ended early if `stopped`.
@@ -233,7 +238,7 @@ impl Figures {
                 self.measured.progressive.push(metrics);
             }
         }
-        self.measured.through = !stopped;
+        self.measured.through = !stopped || self.measured.early.is_some();
         let without_row = self.without_row.take();
         self.measured.without_row = without_row.map(|of| of.counts().to_vec()).unwrap_or_default();
         std::mem::take(&mut self.measured)

@@ -1,11 +1,12 @@
 //! Work of stage `train` between mini-batches: figures at marks, and checkpoints.
 
 use stepwell_engine::{Pause, Retired};
+use stepwell_fabric::collective::{Broadcast, Collective as _};
 
 use super::TrainStage;
-use crate::Result;
 use crate::batch::Mark;
 use crate::pipeline::save::Written;
+use crate::{Result, talk};
 
 impl TrainStage {
     pub(super) fn pass_mark(&mut self, mark: Mark) -> Result<()> {
@@ -22,15 +23,63 @@ impl TrainStage {
                 let is_finite = || steps.map_or(Ok(true), |steps| steps.model().is_finite());
                 self.results.figures.epoch_trained(is_finite)?;
             }
-            Mark::Evaluated => {
-                self.results.figures.evaluated()?;
-                let metrics = self.results.figures.measured.eval.last();
-                if let (Some(saver), Some(metrics)) = (&mut self.saver, metrics) {
-                    saver.evaluated(self.results.figures.position.step, metrics);
+            Mark::Evaluated { within_epoch } => {
+                let metrics = self.results.figures.evaluated(within_epoch)?;
+                let step = self.results.figures.position.step;
+                self.patience.evaluated(step, &metrics);
+                if let Some(saver) = &mut self.saver {
+                    saver.evaluated(step, &metrics, self.patience.waited());
                 }
+                self.decide()?;
             }
         }
         Ok(())
+    }
+
+    /// Ends training early if evaluations no longer improve. Rank 0 alone has all metrics.
+    fn decide(&mut self) -> Result<()> {
+        if self.through || !self.patience.is_limited() {
+            return Ok(());
+        }
+        let ends = self.patience.over().is_some();
+        match &self.fabric {
+            Some(fabric) if fabric.rank() > 0 => {
+                self.verdict = Some(Broadcast::start(fabric, talk::VERDICT, 0, None));
+                return Ok(());
+            }
+            Some(fabric) => {
+                let mut message = fabric.message();
+                message.put(&[u64::from(ends)]);
+                Broadcast::start(fabric, talk::VERDICT, 0, Some(message)).poll(fabric)?;
+            }
+            None => {}
+        }
+        if ends { self.end_early() } else { Ok(()) }
+    }
+
+    /// Follows rank 0's decision; returns false while it hasn't arrived.
+    pub(super) fn hear_verdict(&mut self) -> Result<bool> {
+        let (Some(verdict), Some(fabric)) = (&mut self.verdict, &self.fabric) else {
+            return Ok(true);
+        };
+        let Some(message) = verdict.poll(fabric)? else { return Ok(false) };
+        let ends = message.reader().take_exactly::<u64>(1);
+        let ends = ends.map_err(|why| stepwell_fabric::Error::malformed(0, why))? == [1];
+        fabric.keep(message);
+        self.verdict = None;
+        if ends {
+            self.end_early()?;
+        }
+        Ok(true)
+    }
+
+    /// Ends training before its data does, with the current model.
+    pub(super) fn end_early(&mut self) -> Result<()> {
+        let figures = &mut self.results.figures;
+        self.through = true;
+        figures.measured.early = self.patience.over();
+        figures.stop.make();
+        if figures.measured.saved == Some(figures.position.step) { self.end() } else { Ok(()) }
     }
 
     /// Writes the model once all dirty rows are in the store; returns false while it waits for that
@@ -41,6 +90,9 @@ impl TrainStage {
             return Ok(false);
         }
         self.results.give_back(Retired::Checkpoint(pause));
+        if self.results.figures.measured.early.is_some() {
+            self.results.figures.stop.make();
+        }
         Ok(true)
     }
 

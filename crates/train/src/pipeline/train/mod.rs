@@ -1,12 +1,14 @@
 //! Stage `train`: takes steps, measures them, writes checkpoints.
 //!
 //! When asked to stop, it returns the remaining mini-batches unprocessed, so that their rows are
-//! released without a trace, and writes the checkpoint that the planner then sends. If the data
-//! fails, a checkpoint precedes the mark that reports it, and the run ends with the reason.
+//! released without a trace, and writes the checkpoint that the planner then sends. Early stopping
+//! ends training in the same way; with several ranks, rank 0 decides and tells the others. If the
+//! data fails, a checkpoint precedes the mark that reports it, and the run ends with the reason.
 
 mod ends;
 mod figures;
 mod marks;
+mod patience;
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -14,11 +16,15 @@ use std::sync::{Arc, PoisonError};
 use stepwell_base::queue::{Events, Received, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_engine::{Group, Pause, Ready, Retired, Unit};
+use stepwell_fabric::Fabric;
+use stepwell_fabric::collective::Broadcast;
 use stepwell_nn::LossSums;
 use tracing::info;
 
 pub(super) use self::ends::{Reporting, TrainEnds};
 use self::figures::Figures;
+pub(crate) use self::patience::Patience;
+pub(super) use self::patience::{rises, value};
 use super::handoff::Handoff;
 use super::measured::Measured;
 use super::save::Saver;
@@ -53,6 +59,13 @@ pub(super) struct TrainStage {
     named: Option<PathBuf>,
     /// A pause that waits until evicted rows are in the stores.
     pause: Option<Pause>,
+    patience: Patience,
+    /// The other ranks, if there are any.
+    fabric: Option<Fabric>,
+    /// Rank 0's decision after an evaluation, until it arrives.
+    verdict: Option<Broadcast>,
+    /// Whether a reader of evaluations remains at the end.
+    reads_evaluations: bool,
     finished: Handoff<Trained>,
 }
 
@@ -101,7 +114,7 @@ impl TrainStage {
     ) -> Self {
         let model = steps.model();
         let figures = Figures::new(model.model(), model.steps(), start, &groups, watch);
-        Self {
+        let mut stage = Self {
             steps: Some(steps),
             incoming: Incoming::new(ends.input),
             groups,
@@ -113,8 +126,16 @@ impl TrainStage {
             through: false,
             named: None,
             pause: None,
+            patience: ends.patience,
+            fabric: ends.fabric,
+            verdict: None,
+            reads_evaluations: ends.reads_evaluations,
             finished: ends.finished,
-        }
+        };
+        // If the resumed run had ended early, this one ends once its checkpoint says so.
+        stage.results.figures.measured.early = stage.patience.over();
+        stage.through = stage.results.figures.measured.early.is_some();
+        stage
     }
 
     /// Advances the unit at hand.
@@ -126,7 +147,7 @@ impl TrainStage {
     }
 
     fn finish(&mut self) -> Progress {
-        if self.stopping {
+        if self.stopping || self.reads_evaluations {
             // Earlier stages still send items, which are not taken; the writing stage must finish
             // storing evicted rows.
             if !self.is_idle() {
@@ -162,11 +183,16 @@ impl Stage for TrainStage {
             return self.step();
         }
         if !self.stopping && self.results.figures.stop.is_made() {
-            info!(step = self.results.figures.position.step, "stop requested: training ends");
+            let step = self.results.figures.position.step;
+            let early = self.results.figures.measured.early.is_some();
+            info!(step, early, "stop requested: training ends");
             self.stopping = true;
         }
         if let Some(pause) = self.pause.take() {
             return Ok(progress(self.pass_pause(pause)?));
+        }
+        if self.verdict.is_some() {
+            return Ok(progress(self.hear_verdict()?));
         }
         if let Some((unit, done)) = self.incoming.unit()
             && !self.stopping
