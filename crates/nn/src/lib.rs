@@ -42,10 +42,10 @@ pub use graph::{
     PackedWeight, PackedWeights, PassObserver, Plan, Watched, Workspace,
 };
 pub use layer::{
-    Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, DotInteraction, Dropout,
-    FactorizationMachine, Flops, Forward, FourierFeatures, GradientOut, GradientTarget, Image,
-    InputGradients, Inputs, Layer, Linear, Lstm, NodeId, Operation, Pool, Pooling, Purpose, Reads,
-    Source, Training, Window,
+    Activate, Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, CrossVector,
+    DotInteraction, Dropout, FactorizationMachine, Flops, Forward, FourierFeatures, Function,
+    GradientOut, GradientTarget, Image, InputGradients, Inputs, Layer, LayerNorm, Linear, Lstm,
+    Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source, Training, Window,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut, Write};

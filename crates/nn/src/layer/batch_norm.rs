@@ -32,7 +32,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::channels::sum_of;
+use super::lane_sums::sum_of;
 use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Purpose, Reads};
 use crate::gemm::Scalar;
 use crate::matrix::{Matrix, Write};

@@ -20,7 +20,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::channels::sum_of;
+use super::lane_sums::sum_of;
 use super::linear::{pass_through, relu};
 use super::window::Places;
 use super::{Activation, Backward, Flops, Forward, Image, Layer, Operation, Reads, Window};

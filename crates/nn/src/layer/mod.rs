@@ -6,18 +6,23 @@
 //! makes an example's values depend on the other examples of its block. To add a layer, implement
 //! [`Layer`] in a file in this directory, and add it to the gradient tests.
 
+mod activate;
 mod add;
 mod batch_norm;
-mod channels;
 mod concat;
 mod convolution;
 mod cross;
+mod cross_vector;
 mod dot_interaction;
 mod dropout;
 mod factorization_machine;
 mod fourier_features;
+mod lane_sums;
+mod layer_norm;
 mod linear;
 mod lstm;
+mod mixture;
+mod multiply;
 mod operation;
 mod pass;
 mod pooling;
@@ -26,18 +31,23 @@ mod window;
 
 use std::fmt::Debug;
 
+pub use activate::Activate;
 pub use add::Add;
 pub use batch_norm::BatchNorm;
 pub use concat::Concat;
 pub use convolution::Convolution;
 pub use cross::Cross;
+pub use cross_vector::CrossVector;
 pub use dot_interaction::DotInteraction;
 pub use dropout::Dropout;
 pub use factorization_machine::FactorizationMachine;
 pub use fourier_features::FourierFeatures;
+pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use lstm::Lstm;
-pub use operation::{Activation, Operation, Pool};
+pub use mixture::Mixture;
+pub use multiply::Multiply;
+pub use operation::{Activation, Function, Operation, Pool};
 pub use pass::{
     Backward, Forward, GradientOut, GradientTarget, InputGradients, Inputs, NodeId, Source,
 };

@@ -11,6 +11,24 @@ pub enum Activation {
     Relu,
 }
 
+/// A function that an [`Activate`](super::Activate) layer applies to each value; NaN stays NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `max(0, x)`. Right after a matrix product, [`Activation::Relu`] is cheaper.
+    Relu,
+    /// Logistic function `σ(x) = 1 / (1 + e⁻ˣ)`.
+    Sigmoid,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// Gaussian error linear unit (Hendrycks and Gimpel 2016), in their approximation by a
+    /// hyperbolic tangent: `x / 2 (1 + tanh(√(2 / π) (x + 0.044715 x³)))`.
+    Gelu,
+    /// `x σ(x)`, also called swish.
+    Silu,
+    /// `x` if positive, else `x` times a learnt slope of its column (He et al., ICCV 2015).
+    Prelu,
+}
+
 /// How to combine the values under a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
@@ -45,6 +63,11 @@ pub enum Operation {
     },
     /// [`Cross`](super::Cross).
     Cross {
+        /// Columns of each input and of the output.
+        columns: usize,
+    },
+    /// [`CrossVector`](super::CrossVector).
+    CrossVector {
         /// Columns of each input and of the output.
         columns: usize,
     },
@@ -111,10 +134,33 @@ pub enum Operation {
         /// Added to variances.
         epsilon: f64,
     },
+    /// [`LayerNorm`](super::LayerNorm).
+    LayerNorm {
+        /// Number of groups.
+        groups: usize,
+        /// Columns of each group.
+        columns: usize,
+    },
+    /// [`Activate`](super::Activate).
+    Activate {
+        /// Function of each value.
+        function: Function,
+        /// Columns of the input and the output.
+        columns: usize,
+    },
+    /// [`Mixture`](super::Mixture).
+    Mixture {
+        /// Number of experts.
+        experts: usize,
+        /// Columns of each expert's output and of the mixture.
+        columns: usize,
+    },
     /// [`Concat`](super::Concat).
     Concat,
     /// [`Add`](super::Add).
     Add,
+    /// [`Multiply`](super::Multiply).
+    Multiply,
 }
 
 impl Operation {
@@ -124,6 +170,7 @@ impl Operation {
             Self::Linear { .. } => "linear",
             Self::FactorizationMachine { .. } => "factorization machine",
             Self::Cross { .. } => "cross",
+            Self::CrossVector { .. } => "cross layer with a vector",
             Self::DotInteraction { .. } => "dot interaction",
             Self::Convolution { .. } => "convolution",
             Self::Pooling { .. } => "pooling",
@@ -131,8 +178,12 @@ impl Operation {
             Self::FourierFeatures { .. } => "layer of Fourier features",
             Self::Dropout { .. } => "dropout",
             Self::BatchNorm { .. } => "batch normalization",
+            Self::LayerNorm { .. } => "layer normalization",
+            Self::Activate { .. } => "activation",
+            Self::Mixture { .. } => "mixture of experts",
             Self::Concat => "concatenation",
             Self::Add => "sum",
+            Self::Multiply => "product",
         }
     }
 }

@@ -190,10 +190,11 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     ]
 }
 
-/// All of these, and the graphs of images and sequences.
+/// All of these, and the graphs of other files.
 pub(crate) fn every<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     let mut graphs = all();
     graphs.extend(crate::networks::networks());
+    graphs.extend(crate::interactions::interactions());
     graphs
 }
 

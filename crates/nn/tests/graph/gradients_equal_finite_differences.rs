@@ -1,6 +1,6 @@
 //! Compares every gradient of every graph with central differences of the loss, in f64.
 
-use crate::common::Step;
+use crate::common::{Step, numbers};
 use stepwell_nn::{Graph, Workspace};
 
 const H: f64 = 1e-6;
@@ -27,7 +27,10 @@ fn slope(
 
 fn check(name: &str, graph: &Graph<f64>, rows: usize) {
     let mut workspace = Workspace::new(graph, rows + 2);
-    let parameters = graph.initial_parameters(3);
+    let mut parameters = graph.initial_parameters(3);
+    // Weights that start at a constant move away from it.
+    let moves = numbers::<f64>("moves", parameters.len());
+    parameters.iter_mut().zip(moves).for_each(|(lane, by)| *lane += 0.1 * by);
     let mut step = Step::new(graph, rows);
     step.forward(graph, &parameters, &mut workspace);
     step.backward(graph, &parameters, &mut workspace);

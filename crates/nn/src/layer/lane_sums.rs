@@ -1,8 +1,7 @@
-//! Sums over the values of a channel, in a special order.
+//! Sums over the lanes of a slice, in a special order.
 //!
-//! The values of a channel with many places are contiguous. A plain sum would be one chain of
-//! dependent additions, so value i joins partial sum i mod 16, and the partial sums are added in
-//! order at the end. The order doesn't depend on the processor.
+//! A plain sum would be one chain of dependent additions, so lane i joins partial sum i mod 16, and
+//! the partial sums are added in order at the end. The order doesn't depend on the processor.
 
 use crate::gemm::Scalar;
 
@@ -24,4 +23,16 @@ pub(super) fn sum_of<T: Scalar>(lanes: &[T], others: &[T], term: impl Fn(T, T) -
         *part += term(*lane, *other);
     }
     parts.into_iter().fold(T::ZERO, |sum, part| sum + part)
+}
+
+/// Sum of the lanes of a slice.
+#[inline(always)]
+pub(super) fn sum<T: Scalar>(lanes: &[T]) -> T {
+    sum_of(lanes, lanes, |lane, _| lane)
+}
+
+/// Dot product of two equally long slices.
+#[inline(always)]
+pub(super) fn dot<T: Scalar>(lanes: &[T], others: &[T]) -> T {
+    sum_of(lanes, others, |lane, other| lane * other)
 }
