@@ -68,7 +68,16 @@ impl Steps {
     /// Settings from which no model can be built, or too little memory.
     pub fn new(config: &Config, slots: usize, clock: Arc<dyn Clock>) -> Result<Self> {
         let plan = &RunPlan::of(config)?;
-        let model = Model::build(config, plan.schema())?;
+        Self::of(Model::build(config, plan.schema())?, plan, slots, clock)
+    }
+
+    /// Like [`Steps::new`], with a model that was built.
+    pub(crate) fn of(
+        model: Model,
+        plan: &RunPlan<'_>,
+        slots: usize,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
         let [table] = model.tables() else {
             return Err(Error::Config("single steps need a model with one table".to_owned()));
         };

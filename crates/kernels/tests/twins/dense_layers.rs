@@ -1,54 +1,8 @@
 //! Layers of the dense part compared to plain loops, with each sum in the order of `stepwell-nn`'s
 //! layers.
 
-use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
-use stepwell_kernels::host::Schedule;
-
-/// A matrix whose rows have gaps.
-#[derive(Clone)]
-struct Matrix {
-    lanes: Vec<f32>,
-    stride: usize,
-}
-
-impl Matrix {
-    fn drawn((rows, columns): (usize, usize), gap: usize, dice: &mut Dice) -> Self {
-        let stride = columns + gap;
-        Self { lanes: dice.numbers(rows * stride), stride }
-    }
-
-    fn at(&self, row: usize, column: usize) -> f32 {
-        self.lanes[row * self.stride + column]
-    }
-
-    fn put(&mut self, (row, column): (usize, usize), value: f32, adds: bool) {
-        let place = &mut self.lanes[row * self.stride + column];
-        *place = if adds { *place + value } else { value };
-    }
-}
-
-/// Launches in every order on the contents `before`, and compares to the `expected` ones.
-fn check(name: &str, (before, expected): (&[f32], &[f32]), launch: impl Fn(&mut [f32], Schedule)) {
-    for schedule in SCHEDULES {
-        let mut changed = before.to_vec();
-        launch(&mut changed, schedule);
-        assert_eq!(bits(&changed), bits(expected), "{name}");
-    }
-}
-
-fn n(value: usize) -> Arg<'static> {
-    Arg::U32(value as u32)
-}
-
-fn items(shape: (usize, usize)) -> u64 {
-    (shape.0 * shape.1) as u64
-}
-
-/// Rows and columns of every size, with an odd number of the other.
-fn shapes() -> Vec<(usize, usize)> {
-    let few = || sizes().into_iter().take(8);
-    few().map(|rows| (rows, 3)).chain(few().map(|columns| (5, columns.max(1)))).collect()
-}
+use super::support::matrix::{Matrix, check, items, n, shapes};
+use super::support::{Arg, Dice, run};
 
 #[test]
 fn columns_are_copied_added_and_cleared() {

@@ -112,6 +112,12 @@ impl Model {
         &self.graph
     }
 
+    /// The model with other layers over the same input.
+    #[cfg(test)]
+    pub(crate) fn with_graph(self, graph: Graph<f32>) -> Self {
+        Self { graph, ..self }
+    }
+
     /// The labels that the model learns, with a logit each.
     pub(crate) fn labels(&self) -> &Arc<[Label]> {
         &self.labels

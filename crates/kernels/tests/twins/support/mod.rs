@@ -8,6 +8,7 @@
 )]
 
 pub mod batch;
+pub mod matrix;
 pub mod steps;
 
 use stepwell_kernels::host::Schedule;

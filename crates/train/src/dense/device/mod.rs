@@ -24,6 +24,7 @@
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all memory is allocated at the start.
 
 mod captured;
+mod interactions;
 mod layers;
 mod pass;
 mod passes;

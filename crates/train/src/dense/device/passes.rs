@@ -50,15 +50,19 @@ pub(super) struct Target<'a> {
 /// Describes the first node of `graph` that devices cannot compute; `None` if they can compute all.
 pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
     let is_known = |node: &NodeView<'_>| {
-        use Operation::{Add, Concat, Cross, DotInteraction, FactorizationMachine, Linear};
         matches!(
             node.operation,
-            Linear { .. }
-                | FactorizationMachine { .. }
-                | Cross { .. }
-                | DotInteraction { .. }
-                | Concat
-                | Add
+            Operation::Linear { .. }
+                | Operation::FactorizationMachine { .. }
+                | Operation::Cross { .. }
+                | Operation::CrossVector { .. }
+                | Operation::DotInteraction { .. }
+                | Operation::LayerNorm { .. }
+                | Operation::Activate { .. }
+                | Operation::Mixture { .. }
+                | Operation::Concat
+                | Operation::Add
+                | Operation::Multiply
         )
     };
     graph.nodes().find(|node| !is_known(node)).map(|node| unknown(&node))
@@ -110,8 +114,13 @@ impl<'a> Passes<'a> {
             Operation::Linear { .. } => self.linear(node),
             Operation::FactorizationMachine { slots, dim } => self.fm(node, (slots, dim)),
             Operation::Cross { .. } => self.cross(node),
+            Operation::CrossVector { .. } => self.cross_vector(node),
             Operation::DotInteraction { vectors, dim } => self.dots(node, (vectors, dim)),
+            Operation::LayerNorm { groups, columns } => self.norm(node, (groups, columns)),
+            Operation::Activate { function, .. } => self.function(node, function),
+            Operation::Mixture { experts, .. } => self.mixture(node, experts),
             Operation::Concat | Operation::Add => self.together(node),
+            Operation::Multiply => self.product_of(node),
             _ => Err(Error::Config(unknown(node))),
         })
     }
@@ -123,8 +132,13 @@ impl<'a> Passes<'a> {
             Operation::Linear { .. } => self.linear_back(node),
             Operation::FactorizationMachine { slots, dim } => self.fm_back(node, (slots, dim)),
             Operation::Cross { .. } => self.cross_back(node),
+            Operation::CrossVector { .. } => self.cross_vector_back(node),
             Operation::DotInteraction { vectors, dim } => self.dots_back(node, (vectors, dim)),
+            Operation::LayerNorm { groups, columns } => self.norm_back(node, (groups, columns)),
+            Operation::Activate { function, .. } => self.function_back(node, function),
+            Operation::Mixture { experts, .. } => self.mixture_back(node, experts),
             Operation::Concat | Operation::Add => self.together_back(node),
+            Operation::Multiply => self.product_of_back(node),
             _ => Err(Error::Config(unknown(node))),
         })
     }

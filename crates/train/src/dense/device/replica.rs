@@ -44,7 +44,7 @@ pub(super) struct Replica {
     pub(super) values: Buffer<f32>,
     /// Gradients of the outputs, likewise.
     pub(super) d_values: Buffer<f32>,
-    /// Terms of a factorization machine. // (rows, lanes)
+    /// Intermediate results of the layer that runs. // (rows, lanes)
     pub(super) terms: Buffer<f32>,
     /// Terms of losses. // (rows, labels + 1)
     pub(super) loss_terms: Buffer<f64>,
@@ -124,7 +124,7 @@ impl Replica {
             kinds: device.buffer(labels.max(1), "kinds of losses")?,
             values: buffer(rows * sizes.value_lanes, "outputs of layers")?,
             d_values: buffer(rows * sizes.gradient_lanes, "gradients of outputs")?,
-            terms: buffer(rows * sizes.terms, "terms of pairs")?,
+            terms: buffer(rows * sizes.terms, "terms of layers")?,
             loss_terms: device.buffer(rows * (labels + 1), "terms of losses")?,
             parameters: buffer(parameters, "parameters")?,
             state: buffer(parameters * sizes.vectors, "state of the dense optimizer")?,

@@ -34,7 +34,7 @@ pub(super) struct Sizes {
     /// Lanes of an example, according to the graph's plan.
     pub(super) value_lanes: usize,
     pub(super) gradient_lanes: usize,
-    /// Terms of an example's factorization machine.
+    /// Lanes of an example's intermediate results.
     pub(super) terms: usize,
     /// The most subtrees that a device's blocks make up.
     pub(super) subtrees: usize,
@@ -114,10 +114,13 @@ impl Sizes {
     }
 }
 
-/// The most lanes of a vector of a factorization machine.
+/// The most lanes per example of a layer's intermediate results.
 fn terms(graph: &Graph<f32>) -> usize {
     let terms = graph.nodes().map(|node| match node.operation {
         Operation::FactorizationMachine { dim, .. } => dim,
+        Operation::CrossVector { .. } => 1,
+        Operation::LayerNorm { groups, .. } => 2 * groups,
+        Operation::Mixture { experts, .. } => experts,
         _ => 0,
     });
     terms.max().unwrap_or(0)

@@ -1,5 +1,7 @@
 //! The dense part on emulated devices has the bits of the processor for every model.
 
+mod interactions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,8 +114,11 @@ fn bits(dense: &Dense) -> Vec<(String, Vec<u32>)> {
 
 /// Devices that multiply as the processor does, with no more memory than planned.
 fn machine(config: &Config, count: usize, settings: Settings) -> Machine {
+    machine_for(steps(config), config, count, settings)
+}
+
+fn machine_for(mut steps: Steps, config: &Config, count: usize, settings: Settings) -> Machine {
     let plan = RunPlan::of(config).unwrap();
-    let mut steps = steps(config);
     let model = steps.model().model();
     let (memory_bytes, pinned_bytes) = DeviceDense::bytes_max(model, &plan, count);
     let products = Arc::new(HostProducts::default());
@@ -125,8 +130,7 @@ fn compute_on(steps: &mut Steps, devices: &[Device], config: &Config) -> Result<
     steps.model().compute_on(devices, &RunPlan::of(config)?)
 }
 
-fn on_devices(config: &Config, devices: &[Device]) -> Seen {
-    let mut steps = steps(config);
+fn on_devices(mut steps: Steps, config: &Config, devices: &[Device]) -> Seen {
     compute_on(&mut steps, devices, config).unwrap();
     train(&mut steps, config, &SIZES)
 }
@@ -140,13 +144,18 @@ fn settings() -> [(usize, Settings); 4] {
 }
 
 fn check(config: &Config) {
+    check_for(config, &steps);
+}
+
+/// Compares training with `steps` on devices to training on the processor.
+fn check_for(config: &Config, steps: &dyn Fn(&Config) -> Steps) {
     let configs = [1, 3].map(|threads| Config { threads, ..config.clone() });
     let [expected, other] = [0, 1].map(|of| train(&mut steps(&configs[of]), &configs[of], &SIZES));
     assert_eq!(expected, other);
     for (number, (count, settings)) in settings().into_iter().enumerate() {
         let config = &configs[number % 2];
-        let machine = machine(config, count, settings);
-        let found = on_devices(config, machine.devices());
+        let machine = machine_for(steps(config), config, count, settings);
+        let found = on_devices(steps(config), config, machine.devices());
         let (kind, blocks) = (config.model.kind.name(), config.train.blocks);
         assert_eq!(found.losses, expected.losses, "{kind}: {count} devices, {blocks} blocks");
         assert!(found == expected, "{kind}: {count} devices, {blocks} blocks");
@@ -202,7 +211,7 @@ fn a_device_with_products_of_its_own_is_near_and_the_same_on_any_number() {
         let found = [1, 2, 4].map(|devices| {
             let settings =
                 Settings { devices, products: Arc::new(PlainProducts), ..Settings::default() };
-            on_devices(&config, Machine::new(settings).devices())
+            on_devices(steps(&config), &config, Machine::new(settings).devices())
         });
         assert_eq!(found[0], found[1]);
         assert_eq!(found[0], found[2]);

@@ -1,0 +1,127 @@
+//! Layers that no model of the settings has, in graphs of their own.
+
+use stepwell_nn::{
+    Activate, Activation, Add, Concat, CrossVector, Function, Graph, LayerNorm, Linear, Mixture,
+    Multiply, NodeId,
+};
+
+use super::*;
+
+const FUNCTIONS: [Function; 6] = [
+    Function::Relu,
+    Function::Sigmoid,
+    Function::Tanh,
+    Function::Gelu,
+    Function::Silu,
+    Function::Prelu,
+];
+const EMBEDDING: usize = 25;
+const COLUMNS: usize = EMBEDDING + DENSE;
+
+fn new() -> GraphBuilder<f32> {
+    GraphBuilder::new(InputShape { embedding: EMBEDDING, dense: DENSE })
+}
+
+fn linear(inputs: usize, outputs: usize) -> Linear {
+    Linear { inputs, outputs, bias: true, activation: Activation::Identity }
+}
+
+/// Adds a linear layer over `nodes` of `columns` columns in total.
+fn finish(mut builder: GraphBuilder<f32>, nodes: &[NodeId], columns: usize) -> Graph<f32> {
+    let sources: Vec<Source> = nodes.iter().map(|node| Source::Node(*node)).collect();
+    let joined = builder.add("joined", Concat, &sources).unwrap();
+    builder.add("logit", linear(columns, 1), &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Trains with the layers of `graph` in place of the model's on several machines and here.
+fn check_graph(graph: impl Fn() -> Graph<f32>) {
+    let config = job(ModelKind::Dcn, &[Loss::LogLoss], true);
+    check_for(&config, &|config| {
+        let plan = RunPlan::of(config).unwrap();
+        let model = Model::build(config, plan.schema()).unwrap().with_graph(graph());
+        Steps::of(model, &plan, 4000, Arc::new(SystemClock::new())).unwrap()
+    });
+}
+
+#[test]
+fn cross_layers_with_a_vector_have_the_bits_of_the_processor() {
+    check_graph(|| {
+        let mut builder = new();
+        let base = || Source::Columns(0..COLUMNS);
+        let cross = CrossVector { columns: COLUMNS };
+        let a = builder.add("a", cross, &[base(), base()]).unwrap();
+        let b = builder.add("b", cross, &[base(), Source::Node(a)]).unwrap();
+        let c = builder.add("c", cross, &[Source::Node(b), base()]).unwrap();
+        let narrow = [Source::Columns(3..7), Source::Columns(23..27)];
+        let d = builder.add("d", CrossVector { columns: 4 }, &narrow).unwrap();
+        let e = builder.add("e", CrossVector { columns: 4 }, &[d, d].map(Source::Node)).unwrap();
+        finish(builder, &[c, e], COLUMNS + 4)
+    });
+}
+
+#[test]
+fn layer_normalizations_have_the_bits_of_the_processor() {
+    check_graph(|| {
+        let mut builder = new();
+        let norm = |groups, columns| LayerNorm { groups, columns };
+        let a = builder.add("a", norm(1, 26), &[Source::Columns(1..27)]).unwrap();
+        let b = builder.add("b", norm(5, 5), &[Source::Columns(0..25)]).unwrap();
+        let c = builder.add("c", norm(5, 5), &[Source::Node(b)]).unwrap();
+        let d = builder.add("d", norm(3, 1), &[Source::Columns(25..28)]).unwrap();
+        finish(builder, &[d, a, c], 26 + 25 + 3)
+    });
+}
+
+#[test]
+fn functions_have_the_bits_of_the_processor() {
+    check_graph(|| {
+        let (mut builder, mut nodes) = (new(), Vec::new());
+        for function in FUNCTIONS {
+            let of = |columns| Activate { function, columns };
+            let name = |part| format!("{function:?} of {part}");
+            let columns = Source::Columns(9..27);
+            let a = builder.add(&name("columns"), of(18), &[columns]).unwrap();
+            let sums = builder.add(&name("sums"), linear(18, 7), &[Source::Node(a)]).unwrap();
+            let b = builder.add(&name("node"), of(7), &[Source::Node(sums)]).unwrap();
+            nodes.extend([b, a]);
+        }
+        finish(builder, &nodes, 6 * (18 + 7))
+    });
+}
+
+#[test]
+fn products_and_gates_have_the_bits_of_the_processor() {
+    check_graph(|| {
+        let mut builder = new();
+        let hidden = builder.add("hidden", linear(6, 19), &[Source::Columns(20..26)]).unwrap();
+        let gate = builder.add("gate", linear(4, 1), &[Source::Columns(2..6)]).unwrap();
+        let both = [Source::Columns(3..22), Source::Node(hidden)];
+        let both = builder.add("both", Multiply, &both).unwrap();
+        let square = builder.add("square", Multiply, &[both, both].map(Source::Node)).unwrap();
+        let left = builder.add("left", Multiply, &[gate, both].map(Source::Node)).unwrap();
+        let right = [Source::Columns(6..25), Source::Columns(8..9)];
+        let right = builder.add("right", Multiply, &right).unwrap();
+        let given = [Source::Node(hidden), Source::Columns(26..27)];
+        let given = builder.add("given", Multiply, &given).unwrap();
+        finish(builder, &[square, given, left, right], 4 * 19)
+    });
+}
+
+#[test]
+fn mixtures_have_the_bits_of_the_processor() {
+    check_graph(|| {
+        let mut builder = new();
+        let first = builder.add("expert0", linear(9, 18), &[Source::Columns(0..9)]).unwrap();
+        let second = builder.add("expert1", linear(9, 18), &[Source::Columns(14..23)]).unwrap();
+        let gate = builder.add("gate", linear(9, 3), &[Source::Columns(11..20)]).unwrap();
+        let experts = [Source::Node(first), Source::Node(second), Source::Columns(9..27)];
+        let mixture = Mixture { experts: 3, columns: 18 };
+        let sources = [&[Source::Node(gate)], &experts[..]].concat();
+        let a = builder.add("a", mixture, &sources).unwrap();
+        let sources = [&[Source::Columns(24..27)], &experts[..]].concat();
+        let b = builder.add("b", mixture, &sources).unwrap();
+        let sum = builder.add("sum", Add, &[a, b].map(Source::Node)).unwrap();
+        finish(builder, &[sum, a], 2 * 18)
+    });
+}
