@@ -45,7 +45,8 @@ pub use layer::{
     Activate, Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, CrossVector,
     DotInteraction, Dropout, FactorizationMachine, Flops, Forward, FourierFeatures, Function,
     GradientOut, GradientTarget, Image, InputGradients, Inputs, Layer, LayerNorm, Linear, Lstm,
-    Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source, Training, Window,
+    Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source, TargetAttention,
+    Training, Window,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut, Write};

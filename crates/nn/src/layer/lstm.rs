@@ -33,6 +33,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::sequence::steps_of;
 use super::{Backward, Flops, Forward, Inputs, Layer, Operation, Reads, clear_columns};
 use crate::exponential;
 use crate::gemm::Scalar;
@@ -249,9 +250,7 @@ impl<'a, T: Scalar> Sequences<'a, T> {
     /// Number of steps of an example.
     #[inline(always)]
     fn length(&self, row: usize) -> usize {
-        let length = self.lengths.row(row)[0].to_f64();
-        // The cast turns negative numbers into 0.
-        if length < self.lstm.steps_max as f64 { length as usize } else { self.lstm.steps_max }
+        steps_of(self.lengths.row(row)[0], self.lstm.steps_max)
     }
 
     fn longest(&self) -> usize {

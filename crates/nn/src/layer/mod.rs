@@ -27,6 +27,8 @@ mod operation;
 mod pass;
 mod pooling;
 mod purpose;
+mod sequence;
+mod target_attention;
 mod window;
 
 use std::fmt::Debug;
@@ -54,6 +56,7 @@ pub use pass::{
 pub(crate) use pass::{Layout, Rest, RestMut, clear_columns};
 pub use pooling::Pooling;
 pub use purpose::{Purpose, Training};
+pub use target_attention::TargetAttention;
 pub use window::{Image, Window};
 
 use crate::parameter::ParameterShape;

@@ -109,6 +109,15 @@ pub enum Operation {
         /// Most vectors of an example.
         steps_max: usize,
     },
+    /// [`TargetAttention`](super::TargetAttention).
+    TargetAttention {
+        /// Values of the target and of each vector.
+        dim: usize,
+        /// Most vectors of an example.
+        steps_max: usize,
+        /// Lanes of the hidden layer.
+        hidden: usize,
+    },
     /// [`FourierFeatures`](super::FourierFeatures).
     FourierFeatures {
         /// Columns of the input.
@@ -175,6 +184,7 @@ impl Operation {
             Self::Convolution { .. } => "convolution",
             Self::Pooling { .. } => "pooling",
             Self::Lstm { .. } => "LSTM",
+            Self::TargetAttention { .. } => "target attention",
             Self::FourierFeatures { .. } => "layer of Fourier features",
             Self::Dropout { .. } => "dropout",
             Self::BatchNorm { .. } => "batch normalization",

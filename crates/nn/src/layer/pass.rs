@@ -178,6 +178,11 @@ impl<T: Scalar> InputGradients<'_, T> {
         self.targets.len()
     }
 
+    /// Whether the gradient of input `index` is needed.
+    pub fn is_wanted(&self, index: usize) -> bool {
+        self.targets[index] != GradientTarget::None
+    }
+
     /// Destination of the gradient of input `index`; `None` if it isn't needed.
     ///
     /// A pass calls this once per input and then writes all of it.

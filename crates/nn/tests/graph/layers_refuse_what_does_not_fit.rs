@@ -6,7 +6,7 @@ use crate::networks::window;
 use stepwell_nn::{
     Activation, Add, BatchNorm, BufferKind, Convolution, Dropout, Flops, FourierFeatures, Graph,
     GraphBuilder, Image, Initial, InputShape, Layer, Lstm, Operation, Pool, Pooling, Source,
-    Window,
+    TargetAttention, Window,
 };
 
 /// The error of a layer over `columns` columns.
@@ -116,6 +116,39 @@ fn work_and_memory_of_sequences_are_counted() {
         let scratch = graph.packing_bytes(rows) - other.packing_bytes(rows);
         assert_eq!(scratch, pages(rows), "{rows}");
     }
+}
+
+#[test]
+fn of_attention() {
+    let layer = TargetAttention { dim: 2, steps_max: 3, hidden: 5 };
+    let over = |layer, inputs: [std::ops::Range<usize>; 3]| {
+        let mut builder = GraphBuilder::<f32>::new(InputShape { embedding: 5, dense: 4 });
+        builder.add("a", layer, &inputs.map(Source::Columns))?;
+        builder.build()
+    };
+    let refusal = |layer, inputs| over(layer, inputs).unwrap_err().to_string();
+    let expected = "layer 'a': it takes a target of 2 columns, 3 x 2 columns and one with the \
+                    length, not [2, 5, 1]";
+    assert_eq!(refusal(layer, [0..2, 2..7, 8..9]), expected);
+    let empty = "layer 'a': an attention has at least one value, step and hidden lane";
+    assert_eq!(refusal(TargetAttention { hidden: 0, ..layer }, [0..2, 2..8, 8..9]), empty);
+    let graph = over(layer, [0..2, 2..8, 8..9]).unwrap();
+    let described: Vec<_> =
+        graph.parameters().iter().map(|p| (p.name.as_str(), p.shape.as_slice())).collect();
+    let expected: [(_, &[usize]); 4] = [
+        ("a/hidden_weight", &[5, 8]),
+        ("a/hidden_bias", &[5]),
+        ("a/weight", &[1, 5]),
+        ("a/bias", &[1]),
+    ];
+    assert_eq!(described, expected);
+    let product = 2 * 8 * 5;
+    let forward = 3 * (product + 4 * 2 + 6 * 5);
+    let backward = 3 * (2 * product + 4 * 2 + 7 * 5 + 9 * 2);
+    assert_eq!(graph.flops_per_example(), Flops { forward, backward });
+    assert_eq!(graph.plan().value_lanes, 2 + 3 * (5 + 1));
+    let operation = graph.nodes().next().unwrap().operation;
+    assert_eq!(operation, Operation::TargetAttention { dim: 2, steps_max: 3, hidden: 5 });
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whole graphs: their gradients, their bits, their descriptions.
 
+mod attention_is_that_of_the_definition;
 mod bf16_is_near_f32;
 mod bits_depend_on_the_block_alone;
 mod common;

@@ -4,8 +4,9 @@
 
 use crate::common::linear;
 use stepwell_nn::{
-    Activation, Add, BatchNorm, Concat, Convolution, Dropout, FourierFeatures, Graph, GraphBuilder,
-    Image, InputShape, Lstm, Pool, Pooling, Scalar, Source, Window,
+    Activate, Activation, Add, BatchNorm, Concat, Convolution, Dropout, FourierFeatures, Function,
+    Graph, GraphBuilder, Image, InputShape, Lstm, Pool, Pooling, Scalar, Source, TargetAttention,
+    Window,
 };
 
 /// A square window.
@@ -81,6 +82,34 @@ pub(crate) fn sequences<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Attention to sequences of embeddings and of dense features by targets that overlap them, by a
+/// node and by columns without gradients. Layers compute a length; another is a column below 1.
+pub(crate) fn attended<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 19, dense: 6 });
+    let attention = |dim, steps_max, hidden| TargetAttention { dim, steps_max, hidden };
+    // Six times a number between 0 and 1.
+    let around = linear(4, 1, Activation::Identity);
+    let around = builder.add("around", around, &[Source::Columns(14..18)]).unwrap();
+    let five = builder.add("five", Add, &[around; 5].map(Source::Node)).unwrap();
+    let share = Activate { function: Function::Sigmoid, columns: 1 };
+    let share = builder.add("share", share, &[Source::Node(five)]).unwrap();
+    let length = Source::Node(builder.add("length", Add, &[share; 6].map(Source::Node)).unwrap());
+    let a = [Source::Columns(0..4), Source::Columns(2..22), length.clone()];
+    let a = builder.add("a", attention(4, 5, 3), &a).unwrap();
+    let b = [Source::Node(a), Source::Columns(3..15), length.clone()];
+    let b = builder.add("b", attention(4, 3, 17), &b).unwrap();
+    let c = [Source::Columns(20..22), Source::Columns(4..16), length.clone()];
+    let c = builder.add("c", attention(2, 6, 1), &c).unwrap();
+    let d = [Source::Columns(1..3), Source::Columns(19..25), length];
+    let d = builder.add("d", attention(2, 3, 2), &d).unwrap();
+    let e = [Source::Columns(23..24), Source::Columns(20..24), Source::Columns(18..19)];
+    let e = builder.add("e", attention(1, 4, 2), &e).unwrap();
+    let joined = builder.add("joined", Concat, &[a, b, c, d, e].map(Source::Node)).unwrap();
+    let top = linear(13, 1, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
 /// Fourier features of embeddings, of dense columns and of a node.
 pub(crate) fn features<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 4, dense: 3 });
@@ -121,6 +150,7 @@ pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("images", images()),
         ("strided", strided()),
         ("sequences", sequences()),
+        ("attended", attended()),
         ("features", features()),
         ("normalized", normalized()),
     ]
