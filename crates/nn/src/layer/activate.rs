@@ -126,13 +126,15 @@ fn rounded<T: Scalar>(value: T, of: impl Fn(f64) -> f64) -> T {
     T::from_f64(of(value.to_f64()))
 }
 
+/// Logistic function.
 #[inline(always)]
-fn sigmoid<T: Scalar>(x: T) -> T {
+pub(super) fn sigmoid<T: Scalar>(x: T) -> T {
     rounded(x, exponential::sigmoid)
 }
 
+/// Hyperbolic tangent.
 #[inline(always)]
-fn tanh<T: Scalar>(x: T) -> T {
+pub(super) fn tanh<T: Scalar>(x: T) -> T {
     rounded(x, exponential::tanh)
 }
 

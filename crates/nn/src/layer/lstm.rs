@@ -33,9 +33,9 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::activate::{sigmoid, tanh};
 use super::sequence::steps_of;
 use super::{Backward, Flops, Forward, Inputs, Layer, Operation, Reads, clear_columns};
-use crate::exponential;
 use crate::gemm::Scalar;
 use crate::gemm::{plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
@@ -263,16 +263,6 @@ impl<'a, T: Scalar> Sequences<'a, T> {
         let inputs = self.lstm.inputs;
         self.vectors.select(step * inputs..(step + 1) * inputs)
     }
-}
-
-#[inline(always)]
-fn sigmoid<T: Scalar>(z: T) -> T {
-    T::from_f64(exponential::sigmoid(z.to_f64()))
-}
-
-#[inline(always)]
-fn tanh<T: Scalar>(z: T) -> T {
-    T::from_f64(exponential::tanh(z.to_f64()))
 }
 
 /// Computes gates, cells and hidden states from the sums of a step.

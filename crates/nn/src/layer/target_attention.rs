@@ -4,7 +4,8 @@
 //! inputs  q (rows, dim)                 target
 //!         [ s₁: dim ][ s₂: dim ] ...    steps_max vectors
 //!         length (rows, 1)
-//! weights hidden_weight W (hidden, 4 dim), hidden_bias b (hidden), weight w (1, hidden), bias c (1)
+//! weights hidden_weight W (hidden, 4 dim), weight w (1, hidden)
+//! biases  hidden_bias b (hidden), bias c (1)
 //!
 //! step t      f = [ q | s_t | q - s_t | q ∘ s_t ]
 //!             h = σ(W f + b),   a = h·w + c          not normalized over the steps
@@ -18,7 +19,7 @@
 //!
 //! The steps of all examples of a block, in order, are divided into chunks, whose features are
 //! gathered in one matrix each. So products have no rows for padding, and work is proportional to
-//! the lengths. The backward pass, with `[ f_q | f_s | f_d | f_p ]` for the gradient of the features:
+//! the lengths. In the backward pass, `[ f_q | f_s | f_d | f_p ]` is the gradient of the features:
 //!
 //! ```text
 //! da = dy·s_t,   dw += da h,   dc += da,   dz = da w ∘ h ∘ (1 - h)
@@ -31,13 +32,13 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::activate::sigmoid;
 use super::add::copy;
 use super::lane_sums::dot;
 use super::sequence::steps_of;
 use super::{
     Backward, Flops, Forward, GradientOut, Inputs, Layer, Operation, Reads, clear_columns,
 };
-use crate::exponential;
 use crate::gemm::Scalar;
 use crate::gemm::{plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
@@ -364,7 +365,6 @@ impl<T: Scalar> WithSimd for Attend<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, _: S) {
-        let sigmoid = |z: T| T::from_f64(exponential::sigmoid(z.to_f64()));
         for (index, place) in self.places.iter().enumerate() {
             let (hidden, kept) = self.kept.row(index).split_at_mut(self.weight.len());
             hidden.iter_mut().zip(self.hidden_bias).for_each(|(z, b)| *z = sigmoid(*z + *b));
