@@ -14,7 +14,7 @@ use crate::optimizer::of_optimizer;
 use crate::schedule::of_schedule;
 use crate::setting::{Kept, Setting, setting};
 use crate::setting_types::Typed;
-use crate::{devices, files, no_effect, sync, tiers};
+use crate::{devices, files, models, no_effect, sync, tiers};
 
 /// All settings, in the order of the documentation.
 ///
@@ -151,7 +151,7 @@ pub const SETTINGS: &[Setting] = &[
         "model.kind",
         model.kind = ModelKind::DeepFm,
         Always,
-        "lr, fm, wide_deep, deepfm, dcn, dlrm or final_mlp"
+        "lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe or ple"
     ),
     setting!("model.dim", model.dim = 16, Always, "lanes of an embedding")
         .check(|config| check::count(config.model.dim, check::DIM_MAX))
@@ -172,9 +172,14 @@ pub const SETTINGS: &[Setting] = &[
     )
     .check(|config| check::hidden(&config.model.second))
     .idle(no_effect::outside_final_mlp),
-    setting!("model.cross_layers", model.cross_layers = 3, WhereItCounts, "cross layers of dcn")
-        .check(|config| check::within(config.model.cross_layers, 1..=check::CROSS_LAYERS_MAX))
-        .idle(no_effect::outside_dcn),
+    setting!(
+        "model.cross_layers",
+        model.cross_layers = 3,
+        WhereItCounts,
+        "cross layers of dcn and dcn_v1"
+    )
+    .check(|config| check::within(config.model.cross_layers, 1..=check::CROSS_LAYERS_MAX))
+    .idle(no_effect::outside_dcn),
     setting!(
         "model.bottom",
         model.bottom = vec![512, 256],
@@ -183,6 +188,13 @@ pub const SETTINGS: &[Setting] = &[
     )
     .check(|config| check::bottom(&config.model.bottom))
     .idle(no_effect::outside_dlrm),
+    models::MASK_BLOCKS,
+    models::MASK_DIM,
+    models::MASK_RATIO,
+    models::EXPERTS,
+    models::LABEL_EXPERTS,
+    models::LEVELS,
+    models::TOWER,
     setting!(
         "model.init_range",
         model.init_range = 0.01,

@@ -38,7 +38,13 @@ pub(crate) const IDS_MAX: usize = 65_536;
 /// Greatest embedding dimension.
 pub(crate) const DIM_MAX: usize = 4096;
 /// Widest hidden layer.
-const WIDTH_MAX: usize = 65_536;
+pub(crate) const WIDTH_MAX: usize = 65_536;
+/// Most blocks or experts.
+pub(crate) const PARTS_MAX: usize = 64;
+/// Most levels of experts.
+pub(crate) const LEVELS_MAX: usize = 8;
+/// Greatest ratio of widths around a mask.
+pub(crate) const MASK_RATIO_MAX: f64 = 16.0;
 /// Most hidden layers; each has its own activations in every thread.
 const LAYERS_MAX: usize = 256;
 /// Most minutes between checkpoints: a year.

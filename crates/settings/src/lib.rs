@@ -25,6 +25,7 @@ mod idle_notes;
 mod json;
 mod look_up;
 mod model_settings;
+mod models;
 mod no_effect;
 mod optimizer;
 mod schedule;

@@ -73,7 +73,21 @@ pub(crate) fn outside_final_mlp(config: &Config) -> Option<&'static str> {
 }
 
 pub(crate) fn outside_dcn(config: &Config) -> Option<&'static str> {
-    (config.model.kind != ModelKind::Dcn).then_some("only dcn has cross layers")
+    let has_cross_layers = matches!(config.model.kind, ModelKind::Dcn | ModelKind::DcnV1);
+    (!has_cross_layers).then_some("only dcn and dcn_v1 have cross layers")
+}
+
+pub(crate) fn outside_mask_net(config: &Config) -> Option<&'static str> {
+    (config.model.kind != ModelKind::MaskNet).then_some("only mask_net has masks")
+}
+
+pub(crate) fn without_experts(config: &Config) -> Option<&'static str> {
+    let has_experts = matches!(config.model.kind, ModelKind::Mmoe | ModelKind::Ple);
+    (!has_experts).then_some("only mmoe and ple have experts")
+}
+
+pub(crate) fn outside_ple(config: &Config) -> Option<&'static str> {
+    (config.model.kind != ModelKind::Ple).then_some("only ple has levels and experts of labels")
 }
 
 pub(crate) fn outside_dlrm(config: &Config) -> Option<&'static str> {

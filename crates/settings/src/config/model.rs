@@ -19,12 +19,31 @@ pub enum ModelKind {
     Dlrm,
     /// FinalMLP.
     FinalMlp,
+    /// DCN, whose cross layers have a vector each.
+    DcnV1,
+    /// MaskNet.
+    MaskNet,
+    /// Multi-gate Mixture-of-Experts.
+    Mmoe,
+    /// Progressive Layered Extraction.
+    Ple,
 }
 
 impl ModelKind {
     /// All kinds.
-    pub const ALL: [Self; 7] =
-        [Self::Lr, Self::Fm, Self::WideDeep, Self::DeepFm, Self::Dcn, Self::Dlrm, Self::FinalMlp];
+    pub const ALL: [Self; 11] = [
+        Self::Lr,
+        Self::Fm,
+        Self::WideDeep,
+        Self::DeepFm,
+        Self::Dcn,
+        Self::DcnV1,
+        Self::Dlrm,
+        Self::FinalMlp,
+        Self::MaskNet,
+        Self::Mmoe,
+        Self::Ple,
+    ];
 
     /// Name in settings.
     pub const fn name(self) -> &'static str {
@@ -36,6 +55,10 @@ impl ModelKind {
             Self::Dcn => "dcn",
             Self::Dlrm => "dlrm",
             Self::FinalMlp => "final_mlp",
+            Self::DcnV1 => "dcn_v1",
+            Self::MaskNet => "mask_net",
+            Self::Mmoe => "mmoe",
+            Self::Ple => "ple",
         }
     }
 
@@ -66,10 +89,24 @@ pub struct ModelConfig {
     pub hidden: Vec<usize>,
     /// Widths of the hidden layers of `final_mlp`'s second stream.
     pub second: Vec<usize>,
-    /// Cross layers of `dcn`.
+    /// Cross layers of `dcn` and `dcn_v1`.
     pub cross_layers: usize,
     /// Widths of the layers of `dlrm`'s bottom part, without the last one, of width `dim`.
     pub bottom: Vec<usize>,
+    /// Blocks of `mask_net`.
+    pub mask_blocks: usize,
+    /// Width of each of them.
+    pub mask_dim: usize,
+    /// Width of the layer below each mask, as a multiple of the mask's.
+    pub mask_ratio: f64,
+    /// Experts of `mmoe`, or those of a level of `ple` that labels share.
+    pub experts: usize,
+    /// Experts of each label in a level of `ple`.
+    pub label_experts: usize,
+    /// Levels of experts of `ple`.
+    pub levels: usize,
+    /// Widths of the hidden layers of each label over the experts of `mmoe` and `ple`.
+    pub tower: Vec<usize>,
     /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
     /// Initial embedding weights are normal with this standard deviation instead.

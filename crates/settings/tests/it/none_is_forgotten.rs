@@ -64,6 +64,8 @@ fn grounds() -> Vec<Config> {
         with(&[("model.kind", "dcn"), ("data.eval_paths", "b.tsv")]),
         with(&[("model.kind", "dlrm"), ("rows.admit_after", "2"), ("checkpoint.dir", "saved")]),
         with(&[("data.paths", "a.tsv"), ("data.cache", "a.packed"), ("model.kind", "final_mlp")]),
+        with(&[("model.kind", "mask_net")]),
+        with(&[("model.kind", "ple")]),
     ]
 }
 

@@ -83,7 +83,8 @@ fn help_says_defaults_names_and_examples() {
     for part in [
         "[default: 4096]",
         "[default: all cores]",
-        "[possible values: lr, fm, wide_deep, deepfm, dcn, dlrm, final_mlp]",
+        "[possible values: lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe, \
+         ple]",
         "[possible values: sgd, momentum, adagrad, adam]",
         "[possible values: lru-lfu, s3-fifo, sven]",
     ] {

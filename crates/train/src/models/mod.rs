@@ -6,18 +6,25 @@
 //!   wide_deep  first order + linear(dense) + mlp(embeddings, dense)
 //!   deepfm     first order + linear(dense) + mlp(embeddings, dense) + fm(embeddings)
 //!   dcn        linear(cross(x), mlp(x)), x = (embeddings, dense): no first order
+//!   dcn_v1     dcn with the cross layers of DCN
 //!   dlrm       mlp(b, dots(b, embeddings)), b = mlp(dense): no first order
 //!   final_mlp  linear(s, t) + s W t, s = mlp(x), t = mlp(x), x as in dcn: no first order
+//!   mask_net   mlp(blocks, dense), a block is relu(norm(W (norm(embeddings) ∘ mask(x)))), x as in dcn
+//!   mmoe       tower(mixture of experts of x) by label, an expert is mlp(x), x as in dcn
+//!   ple        mmoe with experts of each label beside the shared ones, in levels
 //! ```
 //!
-//! A model of several labels has a logit for each; all layers but the last are shared.
+//! A model of several labels has a logit for each. All layers but the last are shared, except in
+//! `mmoe` and `ple`, which are made for several labels.
 //!
 //! Sources: Rendle, "Factorization Machines" (ICDM 2010); Cheng et al., "Wide & Deep Learning for
 //! Recommender Systems" (DLRS 2016); Guo et al., "DeepFM" (IJCAI 2017); Wang et al., "DCN V2" (WWW
 //! 2021), its parallel structure; Naumov et al., "Deep Learning Recommendation Model" (2019); Mao
-//! et al., "FinalMLP" (AAAI 2023), without its selection of features and with one head. The wide
-//! weight of an id is an extra lane of its row, so one fetch gets both; rows of models without
-//! first order lack it.
+//! et al., "FinalMLP" (AAAI 2023), without its selection of features and with one head; Wang et al.,
+//! "Deep & Cross Network" (ADKDD 2017); Wang et al., "MaskNet" (DLP-KDD 2021), its parallel form;
+//! Ma et al., "Multi-gate Mixture-of-Experts" (KDD 2018); Tang et al., "Progressive Layered
+//! Extraction" (RecSys 2020). The wide weight of an id is an extra lane of its row, so one fetch gets
+//! both; rows of models without first order lack it.
 
 mod graph;
 
@@ -81,7 +88,7 @@ impl Model {
             check_pairs(&config.model, &named[0].name, &of_fields)?;
         }
         let labels: Arc<[Label]> = labels(config)?.into();
-        let graph = graph(config, schema, (&of_fields, labels.len()));
+        let graph = graph(config, schema, (&of_fields, &labels));
         let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
         let wide = usize::from(graph.reads_first_order());
         let mut tables = Vec::new();

@@ -4,11 +4,12 @@
 //!   features are added or removed, the others keep what was learned.
 //! - **How.** Each place along an axis has a label: the lane of a feature, a dense feature, an
 //!   output of a layer. Equal labels match. An output's label names the layer's width, so layers of
-//!   different widths don't match.
+//!   different widths don't match. Labels follow values through the model's graph.
 
 use std::collections::HashMap;
 
-use stepwell_settings::{Config, ModelKind};
+use stepwell_nn::{NodeView, Operation, Source};
+use stepwell_settings::Config;
 
 use crate::Result;
 use crate::models::Model;
@@ -19,87 +20,128 @@ type Axis = Vec<String>;
 /// Labels along the axes of a parameter.
 pub(super) type Axes = Vec<Axis>;
 
-/// Axes of the parameters that depend on the model's input or labels, by parameter name. All other
-/// parameters match by shape.
+/// Axes of the parameters whose meaning depends on the model's input or labels, by parameter name.
+/// All other parameters match by shape.
 pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axes>> {
-    let embeddings = model.field_lanes();
-    let dense = dense_names(config)?;
-    let lanes: Axis = embeddings.iter().flatten().cloned().collect();
-    let whole: Axis = lanes.iter().chain(&dense).cloned().collect();
-    let hidden = &config.model.hidden;
-    let deep = last_of("mlp", hidden, &whole);
+    let lanes = model.field_lanes().concat();
+    let whole: Axis = lanes.into_iter().chain(dense_names(config)?).collect();
     let logits: Axis = model.labels().iter().map(|label| label.name.clone()).collect();
+    let mut values = Values { whole, outputs: Vec::new() };
     let mut axes = HashMap::new();
-    let mut layer = |name: &str, outputs: &Axis, inputs: &Axis| {
-        axes.insert(format!("{name}/weight"), vec![outputs.clone(), inputs.clone()]);
-        axes.insert(format!("{name}/bias"), vec![outputs.clone()]);
-    };
-    for (number, of) in (1..).zip(&embeddings) {
-        layer(&format!("project{number}"), &outputs("project", config.model.dim), of);
-    }
-    let first = hidden.first().map(|width| outputs("mlp1", *width));
-    match config.model.kind {
-        ModelKind::Lr | ModelKind::Fm | ModelKind::WideDeep | ModelKind::DeepFm => {
-            first.iter().for_each(|first| layer("mlp1", first, &whole));
-            layer("linear", &outputs("linear", 1), &dense);
-            layer("mlp_out", &outputs("mlp_out", 1), &deep);
-            let mut shared = vec!["first order".to_owned()];
-            shared.extend(dense.iter().cloned());
-            if config.model.kind.has_hidden_layers() {
-                shared.extend(deep);
-            }
-            if config.model.kind.has_pairs() {
-                shared.push("pairs".to_owned());
-            }
-            layer("logits", &logits, &shared);
+    let nodes: Vec<NodeView<'_>> = model.graph().nodes().collect();
+    let mut gates = gates(&nodes);
+    for (number, node) in nodes.iter().enumerate() {
+        let is_last = number + 1 == nodes.len();
+        let inputs: Vec<Axis> = node.sources.iter().map(|source| values.of(source)).collect();
+        let mut output = gates.remove(&number).unwrap_or_else(|| output_of(node, &inputs));
+        if is_last && matches!(node.operation, Operation::Linear { .. }) {
+            output.clone_from(&logits);
         }
-        ModelKind::Dcn => {
-            first.iter().for_each(|first| layer("mlp1", first, &whole));
-            for number in 1..=config.model.cross_layers {
-                layer(&format!("cross{number}"), &whole, &whole);
-            }
-            layer("logit", &logits, &whole.iter().cloned().chain(deep).collect());
+        for (part, of) in parameters_of(node, &inputs, &output) {
+            axes.insert(format!("{}/{part}", node.name), of);
         }
-        ModelKind::Dlrm => {
-            let bottom = [config.model.bottom.as_slice(), &[config.model.dim]].concat();
-            layer("bottom1", &outputs("bottom1", bottom[0]), &dense);
-            let last = outputs("bottom", config.model.dim);
-            let fields = embeddings.iter().filter_map(|lanes| lanes.first());
-            let vectors: Axis = ["bottom".to_owned()].into_iter().chain(fields.cloned()).collect();
-            let pair = |later: usize| {
-                let later_name = &vectors[later];
-                let name = move |earlier: &String| format!("{earlier} x {later_name}");
-                vectors[..later].iter().map(name).collect::<Axis>()
-            };
-            let pairs = (1..vectors.len()).flat_map(pair);
-            let both: Axis = last.into_iter().chain(pairs).collect();
-            first.iter().for_each(|first| layer("mlp1", first, &both));
-            layer("logit", &logits, &last_of("mlp", hidden, &both));
-        }
-        ModelKind::FinalMlp => {
-            first.iter().for_each(|first| layer("mlp1", first, &whole));
-            let second = &config.model.second;
-            second.first().iter().for_each(|width| {
-                layer("second1", &outputs("second1", **width), &whole);
-            });
-            let last = last_of("second", second, &whole);
-            layer("bilinear", &last, &deep);
-            let mut both: Axis = deep.into_iter().chain(last).collect();
-            layer("linear", &outputs("linear", 1), &both);
-            both.push("fusion".to_owned());
-            layer("logits", &logits, &both);
-        }
+        values.outputs.push(output);
     }
     Ok(axes)
 }
 
-/// Labels of the output of hidden layers, or of their input if there are none, apart from those of
-/// the input itself.
-fn last_of(name: &str, widths: &[usize], input: &Axis) -> Axis {
-    match widths.last() {
-        Some(width) => outputs(name, *width),
-        None => input.iter().map(|label| format!("{name} {label}")).collect(),
+/// Labels of the values of a graph.
+struct Values {
+    /// Labels of the input's columns.
+    whole: Axis,
+    /// Labels of the outputs of the nodes so far.
+    outputs: Vec<Axis>,
+}
+
+impl Values {
+    fn of(&self, source: &Source) -> Axis {
+        match source {
+            Source::Columns(columns) => self.whole[columns.clone()].to_vec(),
+            Source::FirstOrder => vec!["first order".to_owned()],
+            Source::Node(node) => self.outputs[node.0].clone(),
+        }
     }
+}
+
+/// Labels of the outputs of gates, by number of node: the names of the experts that they weigh.
+fn gates(nodes: &[NodeView<'_>]) -> HashMap<usize, Axis> {
+    let of = |node: &NodeView<'_>| match (&node.operation, node.sources) {
+        (Operation::Mixture { .. }, [Source::Node(gate), experts @ ..]) => {
+            let name = |expert: &Source| match expert {
+                Source::Node(node) => nodes[node.0].name.to_owned(),
+                _ => "input".to_owned(),
+            };
+            Some((gate.0, unique(experts.iter().map(name).collect())))
+        }
+        _ => None,
+    };
+    nodes.iter().filter_map(of).collect()
+}
+
+/// Labels of a node's output: its inputs' where a value is a function of one of theirs.
+fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
+    use Operation::{
+        Activate, Concat, Cross, CrossVector, DotInteraction, LayerNorm, Linear, Multiply,
+    };
+    match (&node.operation, inputs) {
+        (Concat, _) => unique(inputs.concat()),
+        (Cross { .. } | CrossVector { .. } | LayerNorm { .. } | Activate { .. }, [first, ..]) => {
+            first.clone()
+        }
+        (Multiply, [first, second]) => {
+            if first.len() < second.len() {
+                second.clone()
+            } else {
+                first.clone()
+            }
+        }
+        (DotInteraction { dim, .. }, _) => pairs(&inputs.concat(), *dim),
+        // A projection belongs to its field, whose number changes with the other fields.
+        (Linear { .. }, [of, ..]) if node.name.starts_with("project") => {
+            outputs(&format!("projected {}", of[0]), node.columns)
+        }
+        _ => outputs(node.name, node.columns),
+    }
+}
+
+/// Labels along the axes of a node's parameters, by name.
+fn parameters_of(node: &NodeView<'_>, inputs: &[Axis], output: &Axis) -> Vec<(&'static str, Axes)> {
+    let (bias, of) = (("bias", vec![output.clone()]), inputs.first().cloned().unwrap_or_default());
+    match node.operation {
+        Operation::Linear { .. } | Operation::Cross { .. } => {
+            let input = inputs.last().cloned().unwrap_or_default();
+            vec![("weight", vec![output.clone(), input]), bias]
+        }
+        Operation::CrossVector { .. } => vec![("weight", vec![of]), bias],
+        Operation::LayerNorm { columns, .. } => {
+            let groups = of.chunks(columns).map(|group| group[0].clone()).collect();
+            let axes = vec![groups, outputs("column", columns)];
+            vec![("weight", axes.clone()), ("bias", axes)]
+        }
+        Operation::Activate { .. } => vec![("slope", vec![of])],
+        _ => Vec::new(),
+    }
+}
+
+/// Labels of all pairs of vectors of `dim` lanes, in the order of their dot products.
+fn pairs(lanes: &[String], dim: usize) -> Axis {
+    let vectors: Vec<&String> = lanes.chunks(dim).map(|vector| &vector[0]).collect();
+    let with_earlier = |(number, later): (usize, &&String)| {
+        let pair = |earlier: &&String| format!("{earlier} x {later}");
+        vectors[..number].iter().map(pair).collect::<Axis>()
+    };
+    vectors.iter().enumerate().flat_map(with_earlier).collect()
+}
+
+/// Tells equal labels apart by how often each occurred before.
+fn unique(labels: Axis) -> Axis {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let tell = |label: String| {
+        let before = seen.entry(label.clone()).or_default();
+        *before += 1;
+        if *before == 1 { label } else { format!("{label}, again {before}") }
+    };
+    labels.into_iter().map(tell).collect()
 }
 
 /// Labels of a layer's `count` outputs.

@@ -81,7 +81,8 @@ fn ranks_and_devices_do_not_show() {
 /// Embeddings of several dimensions go through projections.
 #[test]
 fn tables_of_several_dimensions_are_exact() {
-    for kind in [ModelKind::DeepFm, ModelKind::Dlrm, ModelKind::WideDeep, ModelKind::Dcn] {
+    let kinds = [ModelKind::DeepFm, ModelKind::Dlrm, ModelKind::WideDeep, ModelKind::Dcn];
+    for kind in kinds.into_iter().chain([ModelKind::MaskNet]) {
         for precision in Precision::ALL {
             let mut config = in_memory(kind);
             config.model.precision = precision;

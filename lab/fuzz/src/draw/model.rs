@@ -5,7 +5,19 @@ use std::ops::RangeInclusive;
 use crate::dice::Dice;
 
 /// All kinds of models.
-pub(crate) const KINDS: [&str; 7] = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dlrm", "final_mlp"];
+pub(crate) const KINDS: [&str; 11] = [
+    "lr",
+    "fm",
+    "wide_deep",
+    "deepfm",
+    "dcn",
+    "dlrm",
+    "final_mlp",
+    "dcn_v1",
+    "mask_net",
+    "mmoe",
+    "ple",
+];
 /// All storage formats of weights.
 pub(crate) const STORAGES: [&str; 3] = ["f32", "f16", "bf16"];
 /// All optimizers of rows, with learning rates that don't diverge; dense parameters have the first
@@ -39,6 +51,12 @@ impl Model {
             ("model.second", widths(dice, 0..=2, width)),
             ("model.cross_layers", dice.within(1, 3).to_string()),
             ("model.bottom", widths(dice, 1..=2, width)),
+            ("model.mask_blocks", dice.within(1, 3).to_string()),
+            ("model.mask_dim", dice.magnitude(1, width).to_string()),
+            ("model.experts", dice.within(1, 3).to_string()),
+            ("model.label_experts", dice.within(1, 2).to_string()),
+            ("model.levels", dice.within(1, 2).to_string()),
+            ("model.tower", widths(dice, 0..=1, width)),
             ("model.init_range", dice.pick(&["0.01", "0.1", "0"]).to_owned()),
             ("model.precision", quoted(dice.pick(&["f32", "f32", "bf16"]))),
             ("train.blocks", dice.magnitude(1, 20).to_string()),

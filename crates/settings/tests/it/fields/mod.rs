@@ -174,6 +174,8 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
 
 pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
     let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, .. } = model;
+    let ModelConfig { mask_blocks, mask_dim, mask_ratio, experts, label_experts, .. } = model;
+    let ModelConfig { levels, tower, .. } = model;
     let ModelConfig { init_range, init_std, init_value, precision, .. } = model;
     vec![
         ("model.kind", json!(kind.name())),
@@ -182,6 +184,13 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
         ("model.second", json!(second)),
         ("model.cross_layers", json!(cross_layers)),
         ("model.bottom", json!(bottom)),
+        ("model.mask_blocks", json!(mask_blocks)),
+        ("model.mask_dim", json!(mask_dim)),
+        ("model.mask_ratio", json!(mask_ratio)),
+        ("model.experts", json!(experts)),
+        ("model.label_experts", json!(label_experts)),
+        ("model.levels", json!(levels)),
+        ("model.tower", json!(tower)),
         ("model.init_range", json!(init_range)),
         ("model.init_std", json!(init_std)),
         ("model.init_value", json!(init_value)),

@@ -1,0 +1,61 @@
+//! Settings of single models.
+
+use crate::config::Config;
+use crate::setting::{Kept, Setting, setting};
+use crate::setting_types::Typed;
+use crate::{check, no_effect};
+
+pub(crate) const MASK_BLOCKS: Setting =
+    setting!("model.mask_blocks", model.mask_blocks = 3, WhereItCounts, "blocks of mask_net")
+        .check(|config| check::count(config.model.mask_blocks, check::PARTS_MAX))
+        .idle(no_effect::outside_mask_net);
+
+pub(crate) const MASK_DIM: Setting = setting!(
+    "model.mask_dim",
+    model.mask_dim = 64,
+    WhereItCounts,
+    "width of each block of mask_net"
+)
+.check(|config| check::count(config.model.mask_dim, check::WIDTH_MAX))
+.idle(no_effect::outside_mask_net);
+
+pub(crate) const MASK_RATIO: Setting = setting!(
+    "model.mask_ratio",
+    model.mask_ratio = 2.0,
+    WhereItCounts,
+    "width of the layer below each mask of mask_net, as a multiple of the mask's"
+)
+.check(|config| check::part(config.model.mask_ratio, check::MASK_RATIO_MAX))
+.idle(no_effect::outside_mask_net);
+
+pub(crate) const EXPERTS: Setting = setting!(
+    "model.experts",
+    model.experts = 4,
+    WhereItCounts,
+    "experts of mmoe, or experts that all labels share in each level of ple"
+)
+.check(|config| check::count(config.model.experts, check::PARTS_MAX))
+.idle(no_effect::without_experts);
+
+pub(crate) const LABEL_EXPERTS: Setting = setting!(
+    "model.label_experts",
+    model.label_experts = 2,
+    WhereItCounts,
+    "experts of each label in each level of ple"
+)
+.check(|config| check::count(config.model.label_experts, check::PARTS_MAX))
+.idle(no_effect::outside_ple);
+
+pub(crate) const LEVELS: Setting =
+    setting!("model.levels", model.levels = 2, WhereItCounts, "levels of experts of ple")
+        .check(|config| check::count(config.model.levels, check::LEVELS_MAX))
+        .idle(no_effect::outside_ple);
+
+pub(crate) const TOWER: Setting = setting!(
+    "model.tower",
+    model.tower = vec![64],
+    WhereItCounts,
+    "widths of the hidden layers of each label over the experts of mmoe and ple"
+)
+.check(|config| check::hidden(&config.model.tower))
+.idle(no_effect::without_experts);
