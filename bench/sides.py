@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dlrm", "final_mlp"]
+MODELS = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dcn_v1", "dlrm", "final_mlp", "mask_net", "mmoe",
+          "ple"]
 
 
 class Sides:

@@ -13,7 +13,7 @@ memory for its step. Torch waits for the device once per step, to learn the numb
 
 All slots share one array of rows; slot s owns rows s * R to (s + 1) * R, and each id, including the
 missing one, is hashed to one of them. The wide weight is the last column of a row, so that a row is
-fetched once; dcn, dlrm and final_mlp have none. `--rows-by` chooses how rows are trained:
+fetched once; the other models have none. `--rows-by` chooses how rows are trained:
 
   torch   nn.functional.embedding(sparse=True) with torch.optim.SGD, Adagrad or SparseAdam
   manual  the gradients of equal ids sorted and summed, then one gather, update and scatter of the
@@ -37,7 +37,10 @@ IDS = COLUMNS[1 + DENSE:]
 HIDDEN = [512, 256, 128]
 BOTTOM = [512, 256]
 CROSS_LAYERS = 3
+MASK_BLOCKS, MASK_DIM, MASK_RATIO = 3, 64, 2
+EXPERTS, LABEL_EXPERTS, LEVELS, TOWER = 4, 2, 2, [64]
 WIDE = ["lr", "fm", "wide_deep", "deepfm"]
+DEEP = ["dcn", "dcn_v1", "dlrm", "final_mlp", "mask_net", "mmoe", "ple"]
 ROW_RATES = {"sgd": 0.1, "adagrad": 0.02, "adam": 0.001}
 
 
@@ -49,7 +52,7 @@ def arguments():
         "on them twice; the second time counts")
     add("--draw-rows", type=int, default=2_000_000, help="rows of all slots, with --draw")
     add("--ids-per-slot", type=int, default=1, help="ids per bag, summed, with --draw")
-    add("--model", default="wide_deep", choices=[*WIDE, "dcn", "dlrm", "final_mlp"])
+    add("--model", default="wide_deep", choices=[*WIDE, *DEEP])
     add("--dim", type=int, default=16)
     add("--rows-per-slot", type=int, default=1 << 17)
     add("--mini-batch", type=int, default=4096)
@@ -351,6 +354,74 @@ class Dcn(nn.Module):
         return self.logit(torch.cat([crossed, self.deep(base)], 1)).squeeze(1)
 
 
+class DcnV1(Dcn):
+    def __init__(self):
+        super().__init__()
+        width, bound = SLOTS * O.dim + DENSE, (SLOTS * O.dim + DENSE)**-0.5
+        draw = lambda: nn.Parameter(torch.empty(width).uniform_(-bound, bound))
+        self.cross = nn.ParameterList(draw() for _ in range(2 * CROSS_LAYERS))
+
+    def forward(self, v, x):
+        base = torch.cat([v.flatten(1), x], 1)
+        crossed = base
+        for weight, bias in zip(self.cross[::2], self.cross[1::2]):
+            crossed = base * (crossed @ weight).unsqueeze(1) + bias + crossed
+        return self.logit(torch.cat([crossed, self.deep(base)], 1)).squeeze(1)
+
+
+class MaskNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        lanes = SLOTS * O.dim
+        self.norms = nn.ModuleList(nn.LayerNorm(O.dim) for _ in range(SLOTS))
+        self.masks = nn.ModuleList(
+            nn.Sequential(nn.Linear(lanes + DENSE, MASK_RATIO * lanes), nn.ReLU(),
+                          nn.Linear(MASK_RATIO * lanes, lanes)) for _ in range(MASK_BLOCKS))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(lanes, MASK_DIM, bias=False), nn.LayerNorm(MASK_DIM), nn.ReLU())
+            for _ in range(MASK_BLOCKS))
+        self.deep = mlp(MASK_BLOCKS * MASK_DIM + DENSE, *HIDDEN)
+        self.logit = nn.Linear(HIDDEN[-1], 1)
+
+    def forward(self, v, x):
+        normed = torch.cat([norm(v[:, i]) for i, norm in enumerate(self.norms)], 1)
+        whole = torch.cat([v.flatten(1), x], 1)
+        blocks = [block(normed * mask(whole)) for block, mask in zip(self.blocks, self.masks)]
+        return self.logit(self.deep(torch.cat([*blocks, x], 1))).squeeze(1)
+
+
+class Experts(nn.Module):
+    """MMoE and PLE for one label."""
+
+    def __init__(self):
+        super().__init__()
+        levels, own = (LEVELS, LABEL_EXPERTS) if O.model == "ple" else (1, 0)
+        self.shared, self.own = nn.ModuleList(), nn.ModuleList()
+        self.gates, self.shared_gates = nn.ModuleList(), nn.ModuleList()
+        width = SLOTS * O.dim + DENSE
+        for level in range(levels):
+            self.shared.append(nn.ModuleList(mlp(width, *HIDDEN) for _ in range(EXPERTS)))
+            self.own.append(nn.ModuleList(mlp(width, *HIDDEN) for _ in range(own)))
+            self.gates.append(nn.Linear(width, EXPERTS + own))
+            if level + 1 < levels:
+                self.shared_gates.append(nn.Linear(width, EXPERTS + own))
+            width = HIDDEN[-1]
+        self.tower = mlp(width, *TOWER)
+        self.logit = nn.Linear(TOWER[-1], 1)
+
+    def forward(self, v, x):
+        shared = own = torch.cat([v.flatten(1), x], 1)
+        for level, gate in enumerate(self.gates):
+            experts = [expert(shared) for expert in self.shared[level]]
+            experts = torch.stack(experts + [expert(own) for expert in self.own[level]], 1)
+            mix = lambda gate, at: (gate(at).softmax(1).unsqueeze(2) * experts).sum(1)
+            if level < len(self.shared_gates):
+                shared, own = mix(self.shared_gates[level], shared), mix(gate, own)
+            else:
+                own = mix(gate, own)
+        return self.logit(self.tower(own)).squeeze(1)
+
+
 class Dlrm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -389,7 +460,8 @@ class Trainer:
     def __init__(self):
         torch.backends.cuda.matmul.allow_tf32 = O.tf32
         self.rows = {"torch": TorchRows, "manual": ManualRows}[O.rows_by]()
-        self.plain = {"dcn": Dcn, "dlrm": Dlrm, "final_mlp": FinalMlp}.get(O.model, Wide)().to(O.device)
+        model = dict(zip(DEEP, [Dcn, DcnV1, Dlrm, FinalMlp, MaskNet, Experts, Experts]))
+        self.plain = model.get(O.model, Wide)().to(O.device)
         self.dense = torch.compile(self.plain) if O.compile else self.plain
         self.optimizer = torch.optim.Adam(self.plain.parameters(), lr=O.dense_lr, fused=True)
 

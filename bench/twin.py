@@ -37,7 +37,7 @@ import xxhash
 from segment_store import Store, Wrong, demand, key_shards_of, xxh3
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dlrm", "final_mlp"]
+MODELS = ["lr", "fm", "wide_deep", "deepfm", "dcn", "dcn_v1", "dlrm", "final_mlp", "mmoe"]
 SLOTS, DENSE = 26, 13
 SAMPLE = "criteo_tb_80k.tsv.zst"
 FIXTURE, FIXTURE_SEGMENT = ROOT / "crates/ssd/tests/fixtures/v3", 16384
@@ -189,10 +189,13 @@ class Model:
             self.layer("linear", DENSE, 1)
             if self.is_deep:
                 self.layer("mlp_out", self.layers("mlp", inputs, hidden), 1)
-        elif self.kind == "dcn":
+        elif self.kind in ("dcn", "dcn_v1"):
             self.cross_layers = config["model.cross_layers"]
             for i in range(self.cross_layers):
-                self.layer(f"cross{i + 1}", inputs, inputs)
+                if self.kind == "dcn":
+                    self.layer(f"cross{i + 1}", inputs, inputs)
+                else:
+                    self.place(f"cross{i + 1}", weight=(inputs,), bias=(inputs,))
             self.layer("logit", inputs + self.layers("mlp", inputs, hidden), 1)
         elif self.kind == "final_mlp":
             self.second_depth = len(config["model.second"])
@@ -200,6 +203,13 @@ class Model:
             second = self.layers("second", inputs, config["model.second"])
             self.layer("bilinear", width, second, bias=False)
             self.layer("linear", width + second, 1)
+        elif self.kind == "mmoe":
+            self.experts = [f"level1/expert{i + 1}/mlp" for i in range(config["model.experts"])]
+            width = [self.layers(name, inputs, hidden) for name in self.experts][0]
+            self.layer("label/level1/gate", inputs, len(self.experts))
+            self.tower_depth = len(config["model.tower"])
+            width = self.layers("label/tower", width, config["model.tower"])
+            self.layer("label/logit", width, 1)
         else:
             self.bottom = [*config["model.bottom"], self.dim]
             self.layers("bottom", DENSE, self.bottom)
@@ -210,8 +220,11 @@ class Model:
         self.kink = math.inf
 
     def layer(self, name, inputs, outputs, bias=True):
-        parts = (("weight", (outputs, inputs)), ("bias", (outputs,)))
-        for part, shape in parts[:1 + bias]:
+        parts = {"weight": (outputs, inputs), "bias": (outputs,)}
+        self.place(name, **(parts if bias else {"weight": parts["weight"]}))
+
+    def place(self, name, **parts):
+        for part, shape in parts.items():
             self.shapes[f"{name}/{part}"] = (self.count, shape)
             self.count += math.prod(shape)
 
@@ -237,11 +250,13 @@ class Model:
             if self.has_pairs:
                 z = z + 0.5 * (self.v.sum(1)**2 - (self.v**2).sum(1)).sum(1)
             return z
-        if self.kind == "dcn":
+        if self.kind in ("dcn", "dcn_v1"):
             self.crossed = [whole]
             for i in range(self.cross_layers):
                 x_i = self.crossed[-1]
-                self.crossed.append(whole * self.linear(f"cross{i + 1}", x_i) + x_i)
+                self.crossed.append(whole * self.factor(f"cross{i + 1}", x_i) + x_i)
+                if self.kind == "dcn_v1":
+                    self.crossed[-1] += self.p[f"cross{i + 1}/bias"]
             self.deep = self.mlp("mlp", self.depth, whole)
             self.both = np.concatenate([self.crossed[-1], self.deep[-1]], 1)
             return self.linear("logit", self.both)[:, 0]
@@ -251,6 +266,14 @@ class Model:
             self.form = self.deep[-1] @ self.p["bilinear/weight"].T
             self.both = np.concatenate([self.deep[-1], self.second[-1]], 1)
             return self.linear("linear", self.both)[:, 0] + (self.form * self.second[-1]).sum(1)
+        if self.kind == "mmoe":
+            self.given = [self.mlp(name, self.depth, whole) for name in self.experts]
+            z = self.linear("label/level1/gate", whole)
+            e = np.exp(z - z.max(1, keepdims=True))
+            self.gate = e / e.sum(1, keepdims=True)
+            mixed = sum(g[:, None] * given[-1] for g, given in zip(self.gate.T, self.given))
+            self.tower = self.mlp("label/tower", self.tower_depth, mixed)
+            return self.linear("label/logit", self.tower[-1])[:, 0]
         self.low = self.mlp("bottom", len(self.bottom), x)
         self.vectors = np.concatenate([self.low[-1][:, None], self.v], 1)
         dots = np.einsum("bid,bjd->bij", self.vectors, self.vectors)[:, *self.pairs]
@@ -272,15 +295,21 @@ class Model:
             if self.has_pairs:
                 d_v = d_v + d_logit[..., None] * (self.v.sum(1, keepdims=True) - self.v)
             d_rows[..., :self.dim] = d_v
-        elif self.kind == "dcn":
+        elif self.kind in ("dcn", "dcn_v1"):
             d_both = self.linear_back("logit", self.both, d_logit)
             columns = self.crossed[0].shape[1]
             d_whole = self.mlp_back("mlp", self.deep, d_both[:, columns:])
             d_x = d_both[:, :columns]
             for i in reversed(range(self.cross_layers)):
                 name, x_i = f"cross{i + 1}", self.crossed[i]
-                d_whole = d_whole + d_x * self.linear(name, x_i)
-                d_x = d_x + self.linear_back(name, x_i, d_x * self.crossed[0])
+                d_whole = d_whole + d_x * self.factor(name, x_i)
+                if self.kind == "dcn":
+                    d_x = d_x + self.linear_back(name, x_i, d_x * self.crossed[0])
+                else:
+                    d_dot = (d_x * self.crossed[0]).sum(1)
+                    self.g[f"{name}/weight"][:] = d_dot @ x_i
+                    self.g[f"{name}/bias"][:] = d_x.sum(0)
+                    d_x = d_x + d_dot[:, None] * self.p[f"{name}/weight"]
             d_rows[:] = self.of_embeddings(d_whole + d_x)
         elif self.kind == "final_mlp":
             d_both = self.linear_back("linear", self.both, d_logit)
@@ -290,6 +319,15 @@ class Model:
             d_deep = d_both[:, :width] + d_form @ self.p["bilinear/weight"]
             d_whole = self.mlp_back("mlp", self.deep, d_deep)
             d_whole = d_whole + self.mlp_back("second", self.second, d_both[:, width:] + d_second)
+            d_rows[:] = self.of_embeddings(d_whole)
+        elif self.kind == "mmoe":
+            d_tower = self.linear_back("label/logit", self.tower[-1], d_logit)
+            d_mixed = self.mlp_back("label/tower", self.tower, d_tower)
+            d_gate = np.stack([(d_mixed * given[-1]).sum(1) for given in self.given], 1)
+            d_gate = self.gate * (d_gate - (self.gate * d_gate).sum(1, keepdims=True))
+            d_whole = self.linear_back("label/level1/gate", self.given[0][0], d_gate)
+            for name, g, given in zip(self.experts, self.gate.T, self.given):
+                d_whole = d_whole + self.mlp_back(name, given, g[:, None] * d_mixed)
             d_rows[:] = self.of_embeddings(d_whole)
         else:
             d_deep = self.linear_back("logit", self.deep[-1], d_logit)
@@ -303,6 +341,12 @@ class Model:
 
     def of_embeddings(self, d_whole):
         return d_whole[:, :SLOTS * self.dim].reshape(-1, SLOTS, self.dim)
+
+    def factor(self, name, x):
+        """What a cross layer multiplies the first input by."""
+        if self.kind == "dcn":
+            return self.linear(name, x)
+        return (x @ self.p[f"{name}/weight"])[:, None]
 
     def linear(self, name, x):
         return x @ self.p[f"{name}/weight"].T + self.p[f"{name}/bias"]
