@@ -151,7 +151,7 @@ pub const SETTINGS: &[Setting] = &[
         "model.kind",
         model.kind = ModelKind::DeepFm,
         Always,
-        "lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe or ple"
+        "lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe, ple or din"
     ),
     setting!("model.dim", model.dim = 16, Always, "lanes of an embedding")
         .check(|config| check::count(config.model.dim, check::DIM_MAX))
@@ -195,6 +195,9 @@ pub const SETTINGS: &[Setting] = &[
     models::LABEL_EXPERTS,
     models::LEVELS,
     models::TOWER,
+    models::TARGET,
+    models::SEQUENCES,
+    models::ATTENTION,
     setting!(
         "model.init_range",
         model.init_range = 0.01,

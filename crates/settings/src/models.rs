@@ -59,3 +59,29 @@ pub(crate) const TOWER: Setting = setting!(
 )
 .check(|config| check::hidden(&config.model.tower))
 .idle(no_effect::without_experts);
+
+pub(crate) const TARGET: Setting = setting!(
+    "model.target",
+    model.target = Vec::new(),
+    WhereItCounts,
+    "columns of the item that din scores, such as item,category"
+)
+.idle(no_effect::outside_din);
+
+pub(crate) const SEQUENCES: Setting = setting!(
+    "model.sequences",
+    model.sequences = Vec::new(),
+    WhereItCounts,
+    "columns of the items before it, one for each of model.target, whose features have pooling = \
+     none"
+)
+.idle(no_effect::outside_din);
+
+pub(crate) const ATTENTION: Setting = setting!(
+    "model.attention",
+    model.attention = 64,
+    WhereItCounts,
+    "width of the hidden layer of din's attention"
+)
+.check(|config| check::count(config.model.attention, check::WIDTH_MAX))
+.idle(no_effect::outside_din);

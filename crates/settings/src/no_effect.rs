@@ -86,6 +86,10 @@ pub(crate) fn without_experts(config: &Config) -> Option<&'static str> {
     (!has_experts).then_some("only mmoe and ple have experts")
 }
 
+pub(crate) fn outside_din(config: &Config) -> Option<&'static str> {
+    (config.model.kind != ModelKind::Din).then_some("only din attends to sequences")
+}
+
 pub(crate) fn outside_ple(config: &Config) -> Option<&'static str> {
     (config.model.kind != ModelKind::Ple).then_some("only ple has levels and experts of labels")
 }

@@ -2,12 +2,13 @@
 //!
 //! If no feature is named, each id column is one: summed, in one table of all columns.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use stepwell_base::Key;
 use stepwell_data::{Chunk, Layout, ReadOptions, Schema};
 use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, ModelKind};
 
 use crate::{Error, Result};
 
@@ -52,6 +53,30 @@ pub(crate) struct Features {
     names: Vec<String>,
     /// Whether ids may have values other than 1.
     valued: bool,
+    /// Sequences that the model reads with their lengths.
+    sequences: Vec<Sequence>,
+}
+
+/// A sequence of ids, and the item whose embedding is compared with theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    /// Number of the target's feature.
+    target: usize,
+    /// Number of the sequence's feature.
+    feature: usize,
+}
+
+/// A sequence's place in the model's input.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SequencePlace<'a> {
+    /// Name of the column.
+    pub(crate) name: &'a str,
+    /// Columns of the target's embedding.
+    pub(crate) target: Range<usize>,
+    /// Columns of the embeddings of all ids.
+    pub(crate) columns: Range<usize>,
+    /// The most ids.
+    pub(crate) ids: usize,
 }
 
 impl Features {
@@ -63,7 +88,7 @@ impl Features {
         let layout = config.layout().map_err(Error::Config)?;
         let layout = layout.as_deref();
         if config.features.is_empty() {
-            return Ok(Self::all_columns(schema, layout));
+            return Self::all_columns(schema, layout).with_sequences(config);
         }
         let mut tables: Vec<String> = Vec::new();
         let mut features = Vec::new();
@@ -88,7 +113,79 @@ impl Features {
                 features.push(Feature { column, table, pooling, ids, weight, expected });
             }
         }
-        Ok(Self { features, tables, schema, names: names(schema, layout), valued: false })
+        let names = names(schema, layout);
+        let of = Self { features, tables, schema, names, valued: false, sequences: Vec::new() };
+        of.with_sequences(config)
+    }
+
+    /// Adds the sequences that the model of `config` reads.
+    fn with_sequences(mut self, config: &Config) -> Result<Self> {
+        let model = &config.model;
+        if model.kind != ModelKind::Din {
+            return Ok(self);
+        }
+        let (target, sequences) = (&model.target, &model.sequences);
+        if target.is_empty() || target.len() != sequences.len() {
+            return Err(Error::Config(format!(
+                "model.kind = din, with {} columns in model.target and {} in model.sequences: give \
+                 the column of the item, and for each such column one with the items before it",
+                target.len(),
+                sequences.len()
+            )));
+        }
+        for (target, sequence) in target.iter().zip(sequences) {
+            let (target, feature) = (self.find(target, false)?, self.find(sequence, true)?);
+            self.sequences.push(Sequence { target, feature });
+        }
+        Ok(self)
+    }
+
+    /// Number of the feature of column `name` that is a sequence, or pooled.
+    fn find(&self, name: &str, is_sequence: bool) -> Result<usize> {
+        let is_it = |of: &Feature| {
+            self.names[of.column] == name && (of.pooling == Pooling::None) == is_sequence
+        };
+        self.features.iter().position(is_it).ok_or_else(|| {
+            let (key, fix) = match is_sequence {
+                true => ("sequences", "pooling = none"),
+                false => ("target", "another pooling than none"),
+            };
+            Error::Config(format!(
+                "model.{key} has {name}, which no feature with {fix} has: give it one in \
+                 [[features]]"
+            ))
+        })
+    }
+
+    /// Numbers of the columns whose numbers of ids follow the dense features.
+    pub(crate) fn lengths(&self) -> Vec<usize> {
+        self.sequences.iter().map(|of| self.features[of.feature].column).collect()
+    }
+
+    /// Names of the columns of [`Features::lengths`].
+    pub(crate) fn length_names(&self) -> impl Iterator<Item = &str> {
+        self.lengths().into_iter().map(|column| self.names[column].as_str())
+    }
+
+    /// Places of the sequences in the input of a model whose tables have `dims` lanes.
+    pub(crate) fn sequence_places(&self, dims: &[usize]) -> Vec<SequencePlace<'_>> {
+        let mut start = 0;
+        let columns = |feature: &Feature| {
+            let first = start;
+            start += feature.fields() * dims[feature.table];
+            first..start
+        };
+        let columns: Vec<Range<usize>> = self.features.iter().map(columns).collect();
+        let place = |of: &Sequence| {
+            let feature = &self.features[of.feature];
+            SequencePlace {
+                name: &self.names[feature.column],
+                target: columns[of.target].clone(),
+                columns: columns[of.feature].clone(),
+                ids: feature.fields(),
+            }
+        };
+        self.sequences.iter().map(place).collect()
     }
 
     /// A feature for each id column, with as many ids as the column allows.
@@ -105,7 +202,8 @@ impl Features {
         };
         let features = (0..schema.id_columns).map(feature).collect();
         let tables = vec![DEFAULT_TABLE.to_owned()];
-        Self { features, tables, schema, names: names(schema, layout), valued: false }
+        let names = names(schema, layout);
+        Self { features, tables, schema, names, valued: false, sequences: Vec::new() }
     }
 
     /// Names of the tables, by number.

@@ -27,11 +27,13 @@ pub enum ModelKind {
     Mmoe,
     /// Progressive Layered Extraction.
     Ple,
+    /// Deep Interest Network.
+    Din,
 }
 
 impl ModelKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Lr,
         Self::Fm,
         Self::WideDeep,
@@ -43,6 +45,7 @@ impl ModelKind {
         Self::MaskNet,
         Self::Mmoe,
         Self::Ple,
+        Self::Din,
     ];
 
     /// Name in settings.
@@ -59,6 +62,7 @@ impl ModelKind {
             Self::MaskNet => "mask_net",
             Self::Mmoe => "mmoe",
             Self::Ple => "ple",
+            Self::Din => "din",
         }
     }
 
@@ -70,6 +74,11 @@ impl ModelKind {
     /// Whether it has hidden layers.
     pub const fn has_hidden_layers(self) -> bool {
         !matches!(self, Self::Lr | Self::Fm)
+    }
+
+    /// Whether it reads sequences of ids, which settings have to name.
+    pub const fn reads_sequences(self) -> bool {
+        matches!(self, Self::Din)
     }
 
     /// Whether it adds up the products of all pairs of embeddings.
@@ -107,6 +116,12 @@ pub struct ModelConfig {
     pub levels: usize,
     /// Widths of the hidden layers of each label over the experts of `mmoe` and `ple`.
     pub tower: Vec<usize>,
+    /// Columns of the items that `din` scores.
+    pub target: Vec<String>,
+    /// Columns of the items before, in the order of `target`.
+    pub sequences: Vec<String>,
+    /// Width of the hidden layer of `din`'s attention.
+    pub attention: usize,
     /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
     /// Initial embedding weights are normal with this standard deviation instead.

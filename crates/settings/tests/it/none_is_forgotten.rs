@@ -66,6 +66,7 @@ fn grounds() -> Vec<Config> {
         with(&[("data.paths", "a.tsv"), ("data.cache", "a.packed"), ("model.kind", "final_mlp")]),
         with(&[("model.kind", "mask_net")]),
         with(&[("model.kind", "ple")]),
+        with(&[("model.kind", "din")]),
     ]
 }
 

@@ -12,6 +12,7 @@
 //!   mask_net   mlp(blocks, dense), a block is relu(norm(W (norm(embeddings) ∘ mask(x)))), x as in dcn
 //!   mmoe       tower(mixture of experts of x) by label, an expert is mlp(x), x as in dcn
 //!   ple        mmoe with experts of each label beside the shared ones, in levels
+//!   din        mlp(attention of the target to each sequence, other embeddings, dense)
 //! ```
 //!
 //! A model of several labels has a logit for each. All layers but the last are shared, except in
@@ -23,7 +24,7 @@
 //! et al., "FinalMLP" (AAAI 2023), without its selection of features and with one head; Wang et al.,
 //! "Deep & Cross Network" (ADKDD 2017); Wang et al., "MaskNet" (DLP-KDD 2021), its parallel form;
 //! Ma et al., "Multi-gate Mixture-of-Experts" (KDD 2018); Tang et al., "Progressive Layered
-//! Extraction" (RecSys 2020). The wide weight of an id is an extra lane of its row, so one fetch gets
+//! Extraction" (RecSys 2020); Zhou et al., "Deep Interest Network" (KDD 2018). The wide weight of an id is an extra lane of its row, so one fetch gets
 //! both; rows of models without first order lack it.
 
 mod graph;
@@ -88,7 +89,8 @@ impl Model {
             check_pairs(&config.model, &named[0].name, &of_fields)?;
         }
         let labels: Arc<[Label]> = labels(config)?.into();
-        let graph = graph(config, schema, (&of_fields, &labels));
+        let places = features.sequence_places(&dims);
+        let graph = graph(config, schema, (&of_fields, &labels, &places));
         let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
         let wide = usize::from(graph.reads_first_order());
         let mut tables = Vec::new();

@@ -170,10 +170,11 @@ impl BatchStage {
         }
         let mut mini =
             self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, Purpose::Train));
-        let (room, tables) = (self.cut.mini_batch - self.filled, &self.cut.tables);
+        let room = self.cut.mini_batch - self.filled;
+        let (tables, lengths) = (&self.cut.tables[..], &self.cut.lengths[..]);
         let gathered = &mut self.gathered;
         self.filled += self.feed.shuffle.take(room, &mut self.position, |chunk, example| {
-            append(&mut mini, gathered, chunk, example..example + 1, tables);
+            append(&mut mini, gathered, chunk, example..example + 1, (tables, lengths));
         });
         self.mini = Some(mini);
         if self.filled == self.cut.mini_batch {
@@ -279,7 +280,8 @@ impl BatchStage {
         let mut mini =
             self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, pass.purpose));
         let examples = next..next + (self.cut.mini_batch - self.filled).min(end - next);
-        append(&mut mini, &mut self.gathered, chunk, examples.clone(), &self.cut.tables);
+        let from = (&self.cut.tables[..], &self.cut.lengths[..]);
+        append(&mut mini, &mut self.gathered, chunk, examples.clone(), from);
         self.filled += examples.len();
         self.mini = Some(mini);
         if pass.purpose == Purpose::Train {
@@ -302,9 +304,10 @@ impl BatchStage {
         };
         let purpose = pass.purpose;
         let mut mini = self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, purpose));
-        let (gathered, tables) = (&mut self.gathered, &self.cut.tables);
+        let gathered = &mut self.gathered;
+        let (tables, lengths) = (&self.cut.tables[..], &self.cut.lengths[..]);
         let filled = shared.fill(|chunk, lines| {
-            append(&mut mini, gathered, chunk, examples_at(chunk, &lines), tables);
+            append(&mut mini, gathered, chunk, examples_at(chunk, &lines), (tables, lengths));
         });
         let place = shared.place();
         self.mini = Some(mini).filter(|_| filled != Filled::Over);

@@ -39,6 +39,8 @@ pub(super) struct Cut {
     pub(super) servers: usize,
     /// Each table's input from the data.
     pub(super) tables: Vec<TableInput>,
+    /// Columns whose numbers of ids the model reads.
+    pub(super) lengths: Vec<usize>,
     /// Layout of the examples' labels and weights.
     pub(super) labels: Labels,
     /// Limits of bags.
@@ -81,6 +83,7 @@ pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: R
         rank: None,
         servers: 0,
         tables,
+        lengths: model.features().lengths(),
         labels: model.label_lanes(),
         features: model.features().clone(),
         shuffle: data.shuffle,

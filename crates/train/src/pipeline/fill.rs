@@ -22,13 +22,14 @@ pub(super) fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Position>) 
     lines.partition_point(|line| chunk.first_line + u64::from(*line) < end.line)
 }
 
-/// Appends `examples` of `chunk` to `mini`, and their keys to `gathered`.
+/// Appends `examples` of `chunk` to `mini`, and their keys to `gathered`: those of `tables`, with
+/// the numbers of ids in the columns of `lengths`.
 pub(super) fn append(
     mini: &mut MiniBatch,
     gathered: &mut [Gathered],
     chunk: &Chunk,
     examples: Range<usize>,
-    tables: &[TableInput],
+    (tables, lengths): (&[TableInput], &[usize]),
 ) {
     let (dense, cargo) = (chunk.schema.dense, &mut mini.cargo);
     let labels = chunk.schema.labels;
@@ -38,7 +39,15 @@ pub(super) fn append(
     if labels.weighted {
         cargo.weights.extend_from_slice(&chunk.weights[examples.clone()]);
     }
-    cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
+    if lengths.is_empty() {
+        cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
+    } else {
+        for example in examples.clone() {
+            cargo.dense.extend_from_slice(chunk.dense_of(example));
+            let length = |column: &usize| chunk.bag(example, *column).len() as f32;
+            cargo.dense.extend(lengths.iter().map(length));
+        }
+    }
     if !chunk.truth.is_empty() {
         // Earlier examples, from a source without true probabilities, have none.
         cargo.truth.resize(cargo.count - examples.len(), f32::NAN);

@@ -24,7 +24,8 @@ pub(super) type Axes = Vec<Axis>;
 /// All other parameters match by shape.
 pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axes>> {
     let lanes = model.field_lanes().concat();
-    let whole: Axis = lanes.into_iter().chain(dense_names(config)?).collect();
+    let lengths = model.features().length_names().map(|name| format!("length of {name}"));
+    let whole: Axis = lanes.into_iter().chain(dense_names(config)?).chain(lengths).collect();
     let logits: Axis = model.labels().iter().map(|label| label.name.clone()).collect();
     let mut values = Values { whole, outputs: Vec::new() };
     let mut axes = HashMap::new();

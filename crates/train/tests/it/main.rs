@@ -4,6 +4,7 @@ mod absurd_settings;
 mod common;
 mod dense_on_devices;
 mod devices;
+mod din;
 mod early_stopping;
 mod last_step;
 mod life;

@@ -175,7 +175,7 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
 pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
     let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, .. } = model;
     let ModelConfig { mask_blocks, mask_dim, mask_ratio, experts, label_experts, .. } = model;
-    let ModelConfig { levels, tower, .. } = model;
+    let ModelConfig { levels, tower, target, sequences, attention, .. } = model;
     let ModelConfig { init_range, init_std, init_value, precision, .. } = model;
     vec![
         ("model.kind", json!(kind.name())),
@@ -191,6 +191,9 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
         ("model.label_experts", json!(label_experts)),
         ("model.levels", json!(levels)),
         ("model.tower", json!(tower)),
+        ("model.target", json!(target)),
+        ("model.sequences", json!(sequences)),
+        ("model.attention", json!(attention)),
         ("model.init_range", json!(init_range)),
         ("model.init_std", json!(init_std)),
         ("model.init_value", json!(init_value)),
