@@ -57,6 +57,7 @@ mod pass_share;
 mod reader;
 
 mod record_texts;
+mod sign_hash;
 mod sources;
 mod stages;
 mod statistics;
@@ -97,6 +98,7 @@ pub use record_texts::Texts;
 pub use resolve::resolve;
 pub use rows::Rows;
 pub use schema::{Labels, REASONS_MAX, Schema};
+pub use sign_hash::{OneSignHash, SIGN_HASH_NAME};
 pub use sources::{NameNotes, Purposes, ReadFrom, SourceOptions, Sources, names_notes};
 pub use stages::{
     BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,

@@ -37,6 +37,8 @@ mod rows;
 #[cfg(test)]
 mod shares;
 #[cfg(test)]
+mod sign_hash;
+#[cfg(test)]
 mod soft_labels;
 #[cfg(test)]
 mod sources;
