@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 use stepwell_cli::say::{self, Page, put};
 use stepwell_cli::{Failure, outputs};
-use stepwell_study::{Costs, Effort, Plot, ctr, draw, geeps, rdma_wild, rna};
+use stepwell_study::{Costs, Effort, Plot, ctr, draw, geeps, hash, rdma_wild, rna};
 
 use crate::cli::{
-    CostsArgs, CtrStudyArgs, GivenCosts, OneStudyArgs, RnaArgs, StudyArgs, StudyJob, file_of,
-    is_said,
+    CostsArgs, CtrStudyArgs, GivenCosts, HashStudyArgs, OneStudyArgs, RnaArgs, StudyArgs, StudyJob,
+    file_of, is_said,
 };
 use crate::end::OrEnd;
 
@@ -22,9 +22,10 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
             let (effort, part, seed) = (args.effort(), args.part as usize, args.seed);
             let options = rdma_wild::StudyOptions { effort, part, seed };
             let figures = rdma_wild::run(&args.data, &options, say).or_end()?;
-            end(args, &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
+            end(outs(args), &figures, &rdma_wild::page(&figures), || rdma_wild::plots(&figures))
         }
         StudyJob::Ctr(args) => run_ctr(args, say),
+        StudyJob::Hash(args) => run_hash(args, say),
         StudyJob::Costs(args) => run_costs(args),
         StudyJob::Rna(RnaArgs { study: args, seeds, costs }) => {
             check(args, costs.costs.as_slice())?;
@@ -33,14 +34,14 @@ pub(crate) fn run(args: &StudyArgs) -> Result<(), Failure> {
             let seeds = seeds.unwrap_or(if args.quick { 1 } else { 3 });
             let options = rna::StudyOptions { effort, part, seed, seeds, costs };
             let figures = rna::run(&args.data, &options, say).or_end()?;
-            end(args, &figures, &rna::page(&figures), || rna::plots(&figures))
+            end(outs(args), &figures, &rna::page(&figures), || rna::plots(&figures))
         }
         StudyJob::Geeps(args) => {
             check(args, &[])?;
             let (effort, part, seed) = (args.effort(), args.part as usize, args.seed);
             let options = geeps::StudyOptions { effort, part, seed };
             let figures = geeps::run(&args.data, &options, say).or_end()?;
-            end(args, &figures, &geeps::page(&figures), || geeps::plots(&figures))
+            end(outs(args), &figures, &geeps::page(&figures), || geeps::plots(&figures))
         }
     }
 }
@@ -96,17 +97,35 @@ fn run_ctr(args: &CtrStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure
     give(json, &figures, &ctr::page(&figures))
 }
 
+fn run_hash(args: &HashStudyArgs, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let HashStudyArgs { data, quick, part, seed, seeds, json, svg } = args;
+    let inputs = stepwell_data::resolve(&[data])?;
+    outputs::check(&[("--json", file_of(json)), ("--svg", svg.as_deref())], &inputs)?;
+    let effort = if *quick { Effort::Quick } else { Effort::Full };
+    let seeds = seeds.unwrap_or(if *quick { 1 } else { 5 }) as usize;
+    let options = hash::StudyOptions { effort, part: *part as usize, seed: *seed, seeds };
+    let figures = hash::run(data, &options, say).or_end()?;
+    end((json, svg), &figures, &hash::page(&figures), || hash::plots(&figures))
+}
+
+/// Where figures and their drawing go.
+type Outs<'a> = (&'a Option<Option<PathBuf>>, &'a Option<PathBuf>);
+
+fn outs(args: &OneStudyArgs) -> Outs<'_> {
+    (&args.json, &args.svg)
+}
+
 fn end(
-    args: &OneStudyArgs,
+    (json, svg): Outs<'_>,
     figures: &impl Serialize,
     text: &str,
     plots: impl FnOnce() -> Vec<Plot>,
 ) -> Result<(), Failure> {
-    if let Some(path) = &args.svg {
+    if let Some(path) = svg {
         let svg = draw(&plots()).map_err(|why| format!("{}: {why}", path.display()))?;
         outputs::write_text(path, &svg)?;
     }
-    give(&args.json, figures, text)
+    give(json, figures, text)
 }
 
 /// Prints or writes figures in the requested format.

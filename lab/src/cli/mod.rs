@@ -20,7 +20,7 @@ pub(crate) use self::bench::{
 };
 pub(crate) use self::cache_sim::CacheSimArgs;
 pub(crate) use self::study::{
-    CostsArgs, CtrStudyArgs, GivenCosts, OneStudyArgs, RnaArgs, StudyArgs, StudyJob,
+    CostsArgs, CtrStudyArgs, GivenCosts, HashStudyArgs, OneStudyArgs, RnaArgs, StudyArgs, StudyJob,
 };
 
 /// Measures the parts of Stepwell, runs the papers' experiments, and tries eviction policies

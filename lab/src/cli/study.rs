@@ -25,6 +25,8 @@ pub(crate) enum StudyJob {
     Geeps(OneStudyArgs),
     /// Clicks: a DeepFM with rows spread over ranks, one of which is late
     Ctr(CtrStudyArgs),
+    /// Hashed ids: OP+OSRP against modulo hashing and models over all ids, by number of bins
+    Hash(HashStudyArgs),
     /// Measure costs of messages and arithmetic of ranks on this machine, for --costs
     Costs(CostsArgs),
 }
@@ -61,6 +63,32 @@ pub(crate) struct CtrStudyArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Option<PathBuf>>,
+}
+
+/// `stepwell-lab study hash`.
+#[derive(Debug, Args)]
+pub(crate) struct HashStudyArgs {
+    /// A file of Criteo's lines, packed or not; its last fifth is for testing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) data: PathBuf,
+    /// Run four numbers of bins, a quarter of the training examples and one seed, in seconds
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Learn from only the first of N parts of the training examples
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = parts())]
+    pub(crate) part: u64,
+    /// First seed of initial values and hashes
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Run N seeds; figures are means over them [default: 5, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = seeds())]
+    pub(crate) seeds: Option<u64>,
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// Draw the curves into this file, as SVG
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// Parser of the number of seeds.

@@ -22,6 +22,7 @@ pub mod ctr;
 mod curve;
 mod error;
 pub mod geeps;
+pub mod hash;
 mod images;
 mod learner;
 mod models;

@@ -42,11 +42,30 @@ fn clicks_repeat_to_the_bit_whatever_memory_rows_have() {
 }
 
 #[test]
+fn hashed_clicks_have_a_row_for_each_number_of_bins() {
+    let shop = Workshop::new();
+    clicks(&shop, "clicks.tsv", 4000);
+    let study = ["study", "hash", "--data", "clicks.tsv", "--quick", "--svg", "out.svg"];
+    let page = shop.ok(&[&study[..], &["--json", "out.json"]].concat());
+    assert!(page.contains("one seed does not tell") && page.contains("the paper"), "{page}");
+    let figures = shop.report("out.json");
+    let rows = figures["rows"].as_array().unwrap();
+    let models: Vec<_> = rows.iter().map(|row| row["model"].as_str().unwrap()).collect();
+    assert_eq!(models, ["lr", "dnn", "hash_dnn", "hash_dnn", "hash_dnn", "hash_dnn"]);
+    for row in &rows[2..] {
+        let bins = row["bins"].as_u64().unwrap();
+        assert!(row["nonzero_weights"].as_u64().unwrap() <= 2 * bins, "{row}");
+        assert!(row["auc"].is_f64() && row["auc_modulo"].is_f64(), "{row}");
+    }
+    assert!(std::fs::read_to_string(shop.path("out.svg")).unwrap().contains("test AUC by k"));
+}
+
+#[test]
 fn what_a_study_cannot_use_is_refused_in_a_line() {
     let shop = Workshop::new();
     clicks(&shop, "clicks.tsv", 300);
     std::fs::write(shop.path("costs.json"), "{}").unwrap();
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["ctr", "--data", "nothing.tsv"], "nothing.tsv"),
         (&["ctr", "--data", "clicks.tsv"], "give at least 320 lines"),
         (&["ctr", "--data", "clicks.tsv", "--dram", "1KiB"], "at least 64.0 KiB"),
@@ -56,6 +75,9 @@ fn what_a_study_cannot_use_is_refused_in_a_line() {
             "`stepwell-lab study costs --json FILE`",
         ),
         (&["rna", "--data", "clicks.tsv"], "give the folder"),
+        (&["hash", "--data", "nothing.tsv"], "nothing.tsv"),
+        (&["hash", "--data", "clicks.tsv", "--part", "9"], "or lower --part"),
+        (&["hash", "--data", "cli*.tsv", "--svg", "clicks.tsv"], "this run reads that file"),
     ];
     for (arguments, says) in cases {
         let line = shop.fails(&[&["study"], arguments].concat());

@@ -10,19 +10,19 @@ use crate::{Error, Result};
 
 /// Examples of one set, with one key per slot.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Clicks {
+pub(crate) struct Clicks {
     /// 0 or 1. // (examples)
-    pub(super) labels: Vec<f32>,
+    pub(crate) labels: Vec<f32>,
     /// Dense features, transformed. // (examples, DENSE)
-    pub(super) dense: Vec<f32>,
+    pub(crate) dense: Vec<f32>,
     /// Keys. // (examples, SLOTS)
-    pub(super) keys: Vec<Key>,
+    pub(crate) keys: Vec<Key>,
 }
 
 /// Dense features of an example.
-pub(super) const DENSE: usize = Schema::CRITEO.dense;
+pub(crate) const DENSE: usize = Schema::CRITEO.dense;
 /// Id columns of an example.
-pub(super) const SLOTS: usize = Schema::CRITEO.id_columns;
+pub(crate) const SLOTS: usize = Schema::CRITEO.id_columns;
 
 impl Clicks {
     /// Reads a file in Criteo's format, compressed or not. Returns the training examples, reduced
@@ -30,7 +30,7 @@ impl Clicks {
     ///
     /// # Errors
     /// A file that can't be read, has too few examples, or has tests with only one label.
-    pub(super) fn both(path: &Path, part: usize, least: usize) -> Result<[Self; 2]> {
+    pub(crate) fn both(path: &Path, part: usize, least: usize) -> Result<[Self; 2]> {
         let wrong = |why| Err(Error::Clicks { path: path.to_owned(), why });
         let files = stepwell_data::resolve(&[path])?;
         let mut reader =
@@ -65,7 +65,7 @@ impl Clicks {
         Ok([train, test])
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.labels.len()
     }
 

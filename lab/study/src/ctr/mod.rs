@@ -20,7 +20,7 @@
 
 mod data;
 mod evaluate;
-mod examples;
+pub(crate) mod examples;
 mod learner;
 mod model;
 mod page;
