@@ -1,5 +1,5 @@
 //! Studies: experiments from papers on synchronization, repeated on the virtual clock and compared
-//! with the papers' results.
+//! with the papers' results; and one from a paper on hashing ids, without a clock.
 //!
 //! ```text
 //! IDX files ─► Images ─► a part per rank ──────► Learner (nn::Graph) ─┐

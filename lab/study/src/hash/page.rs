@@ -30,7 +30,7 @@ pub fn page(figures: &Figures) -> String {
 fn table(page: &mut String, figures: &Figures) {
     let _ = writeln!(
         page,
-        "\n  {:<10}{:>6}{:>9}{:>7}{:>9}{:>18}{:>9}{:>9}{:>9}",
+        "\n  {:<10}{:>6}{:>9}{:>7}{:>9}{:>20}{:>9}{:>9}{:>9}",
         "model", "k", "non-zero", "ids", "AUC", "", "lost", "modulo", "over it"
     );
     let hashed = hashed(figures);
@@ -44,7 +44,7 @@ fn table(page: &mut String, figures: &Figures) {
         let range = format!("({least:.4} to {most:.4})");
         let _ = write!(
             page,
-            "  {model:<10}{k:>6}{nonzero_weights:>9}{ids_per_example:>7.2}{auc:>9.4}{range:>18}"
+            "  {model:<10}{k:>6}{nonzero_weights:>9}{ids_per_example:>7.2}{auc:>9.4}{range:>20}"
         );
         if let Some(of) = &row.modulo {
             // The smallest k isn't half of any other.
@@ -76,7 +76,7 @@ fn found(page: &mut String, figures: &Figures) {
     };
     let _ = writeln!(
         page,
-        "as good as lr from: {} (modulo: {}); the paper: about 2^24",
+        "as good as lr: from {} (modulo: {}); the paper: about 2^24",
         from(findings.bins_equal_to_lr),
         from(findings.bins_equal_to_lr_modulo)
     );
