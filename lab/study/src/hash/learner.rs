@@ -24,8 +24,9 @@ const INITIAL_RANGE: f32 = 0.01;
 
 /// A network, and how it is trained: with Adagrad, in passes over the training examples.
 ///
-/// Of all settings that were tried, these have the best log loss, over all ids, of the last fifth of
-/// the training examples of 80,000 lines of Criteo's. A second pass only helps logistic regression.
+/// Of all settings that were tried, these have the best log loss, over all ids, of the last fifth
+/// of the training examples of 80,000 lines of Criteo's. A second pass only helps logistic
+/// regression.
 #[derive(Debug)]
 pub(super) struct Network {
     graph: Graph<f32>,
