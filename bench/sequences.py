@@ -6,7 +6,7 @@ which are not in the data. The chance of a click is the logistic function of thr
 the signs of the items before it that have its category, so it depends on pairs of a kind and on a
 third value, which products of two embeddings cannot express. `best` has the true chances.
 
-Both sides train one epoch on the first 90 % in order, with mini-batches of 1024, embeddings of 16,
+Both sides train one epoch on the first 90 % in order, with mini-batches of 256, embeddings of 16,
 attention 64, hidden layers 128-64, row Adagrad 0.05, dense Adam 0.001, and two threads.
 """
 
@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-IDS, DIM, ATTENTION, HIDDEN, MINI_BATCH = 50, 16, 64, [128, 64], 1024
-ITEMS, CATEGORIES = 5000, 20
+IDS, DIM, ATTENTION, HIDDEN, MINI_BATCH = 50, 16, 64, [128, 64], 256
+ITEMS, CATEGORIES = 300, 10
 FEATURES = {
     "din": 'columns = ["before"]\ntable = "embedding"\npooling = "none"\nids = 50\n',
     "deepfm": 'columns = ["before"]\ntable = "embedding"\npooling = "mean"\nids = 50\n',
@@ -35,7 +35,7 @@ hidden = [128, 64]
 attention = 64
 {names}
 [data]
-mini_batch = 1024
+mini_batch = 256
 eval_fraction = 0.1
 header = true
 separator = ","

@@ -41,9 +41,9 @@ pub use limits::Limits;
 pub use machine::{
     Accelerators, Checkpoints, Devices, DiskRoom, Files, Machine, OnNote, Places, RowPlaces, Sizes,
 };
-pub use metrics::{GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
+pub use metrics::{Evaluation, GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;
-pub use pipeline::{Evaluation, Held, Measured, Observer, Observers, Silence, Snapshot};
+pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use ranks::{Late, Ranks};
 pub use report::{

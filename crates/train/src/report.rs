@@ -9,8 +9,7 @@ use stepwell_engine::{DeviceCount, SetAside};
 
 use stepwell_settings::BestKind;
 
-use crate::metrics::{GroupMetrics, Metrics};
-use crate::pipeline::Evaluation;
+use crate::metrics::{Evaluation, GroupMetrics, Metrics};
 use crate::profile::{KernelReport, LayerReport};
 use crate::resume::Waited;
 

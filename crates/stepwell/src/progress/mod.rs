@@ -131,7 +131,14 @@ impl Progress {
     /// Prints the figures of an epoch, unless it is the only one: then the final table has them. A
     /// resumed run may have none of its first epoch left to train.
     fn figures(&self, what: &str, metrics: &Metrics) {
-        if self.epochs > 1 && !self.only_scores && metrics.examples > 0 {
+        if self.epochs > 1 && !self.only_scores {
+            self.figures_of_part(what, metrics);
+        }
+    }
+
+    /// Prints figures that the end of the run doesn't repeat.
+    fn figures_of_part(&self, what: &str, metrics: &Metrics) {
+        if metrics.examples > 0 {
             self.line(&format!("{what:<23} {}", crate::figures_text::metrics_line(metrics)));
         }
     }
@@ -309,10 +316,10 @@ impl Observer for Progress {
 
     fn evaluated(&self, evaluation: &Evaluation, best: Option<&Metrics>) {
         let Evaluation { step, within_epoch, metrics } = evaluation;
-        match within_epoch {
-            true => self.figures(&format!("step {step}, evaluation"), metrics),
-            false => self.figures("evaluation", metrics),
+        if *within_epoch {
+            return self.figures_of_part(&format!("step {step}, evaluation"), metrics);
         }
+        self.figures("evaluation", metrics);
         best.into_iter().for_each(|best| self.figures("best reachable", best));
     }
 

@@ -295,7 +295,7 @@ fn training_that_ends_early_says_so_and_continues_with_other_data() {
         let early = ["--train.evaluate_every=2", "--train.patience=2", "--report=report.json"];
         let args = [&["train", "--data", data][..], &SMALL, &own, &early, more].concat();
         let output = shop.run(&args);
-        let said = String::from_utf8(output.stderr).unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(output.status.success(), "{said}");
         (said, shop.report("report.json"))
     };

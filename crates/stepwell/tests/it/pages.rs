@@ -49,7 +49,7 @@ fn bash_completes_the_name_of_a_model() {
         stepwell_skip::skipped("there is no bash");
         return;
     };
-    assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), "deepfm dcn dlrm");
+    assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), "deepfm dcn dcn_v1 dlrm din");
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn help_says_defaults_names_and_examples() {
     for part in [
         "[default: 4096]",
         "[default: all cores]",
-        "[possible values: lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe, \
-         ple, din]",
+        "[possible values: lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, \
+         mmoe, ple, din]",
         "[possible values: sgd, momentum, adagrad, adam]",
         "[possible values: lru-lfu, s3-fifo, sven]",
     ] {

@@ -4,6 +4,7 @@
 //! A label p between 0 and 1 counts as p positives and 1 - p negatives. Weights count in every
 //! figure.
 
+mod evaluation;
 mod groups;
 mod interval;
 mod ranking;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use stepwell_data::Labels;
 use stepwell_nn::{Loss, LossSums};
 
+pub use self::evaluation::Evaluation;
 pub use self::groups::{GroupMeter, GroupMetrics};
 use self::interval::Classes;
 use self::ranking::Ranking;

@@ -9,7 +9,7 @@
 //!   dcn_v1     dcn with the cross layers of DCN
 //!   dlrm       mlp(b, dots(b, embeddings)), b = mlp(dense): no first order
 //!   final_mlp  linear(s, t) + s W t, s = mlp(x), t = mlp(x), x as in dcn: no first order
-//!   mask_net   mlp(blocks, dense), a block is relu(norm(W (norm(embeddings) ∘ mask(x)))), x as in dcn
+//!   mask_net   mlp(blocks, dense), a block is relu(norm(W (norm(embeddings) ∘ mask(x))))
 //!   mmoe       tower(mixture of experts of x) by label, an expert is mlp(x), x as in dcn
 //!   ple        mmoe with experts of each label beside the shared ones, in levels
 //!   din        mlp(attention of the target to each sequence, other embeddings, dense)
@@ -21,11 +21,12 @@
 //! Sources: Rendle, "Factorization Machines" (ICDM 2010); Cheng et al., "Wide & Deep Learning for
 //! Recommender Systems" (DLRS 2016); Guo et al., "DeepFM" (IJCAI 2017); Wang et al., "DCN V2" (WWW
 //! 2021), its parallel structure; Naumov et al., "Deep Learning Recommendation Model" (2019); Mao
-//! et al., "FinalMLP" (AAAI 2023), without its selection of features and with one head; Wang et al.,
-//! "Deep & Cross Network" (ADKDD 2017); Wang et al., "MaskNet" (DLP-KDD 2021), its parallel form;
-//! Ma et al., "Multi-gate Mixture-of-Experts" (KDD 2018); Tang et al., "Progressive Layered
-//! Extraction" (RecSys 2020); Zhou et al., "Deep Interest Network" (KDD 2018). The wide weight of an id is an extra lane of its row, so one fetch gets
-//! both; rows of models without first order lack it.
+//! et al., "FinalMLP" (AAAI 2023), without its selection of features and with one head; Wang et
+//! al., "Deep & Cross Network" (ADKDD 2017); Wang et al., "MaskNet" (DLP-KDD 2021), its parallel
+//! form; Ma et al., "Multi-gate Mixture-of-Experts" (KDD 2018); Tang et al., "Progressive Layered
+//! Extraction" (RecSys 2020); Zhou et al., "Deep Interest Network" (KDD 2018). The wide weight of
+//! an id is an extra lane of its row, so one fetch gets both; rows of models without first order
+//! lack it.
 
 mod graph;
 

@@ -1,23 +1,9 @@
 //! Measurements of a run.
 
-use serde::Serialize;
 use stepwell_engine::IdCount;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Evaluation, Metrics};
 use crate::resume::Waited;
-
-/// An evaluation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Evaluation {
-    /// Steps of the model.
-    pub step: u64,
-    /// Whether training of the epoch continues after it.
-    #[serde(skip)]
-    pub within_epoch: bool,
-    /// Figures.
-    #[serde(flatten)]
-    pub metrics: Metrics,
-}
 
 /// The measurements.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -28,6 +28,7 @@ mod learn;
 mod lend;
 mod measured;
 mod observer;
+mod patience;
 mod save;
 mod shared_pass;
 mod shuffle;
@@ -58,10 +59,10 @@ use crate::run_plan::{Batching, RunPlan};
 use crate::step::{Agreement, FinishedSteps, Mode, OutOfStep, Stepping};
 use crate::{Error, Result};
 
-pub use self::measured::{Evaluation, Measured};
+pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
+pub(crate) use self::patience::Patience;
 pub(crate) use self::save::Saver;
-pub(crate) use self::train::Patience;
 
 /// Inputs of all stages.
 pub(crate) struct Parts {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use stepwell_engine::{Group, Purpose};
 
-use super::measured::Evaluation;
-use crate::metrics::{Metrics, Scored};
+use crate::metrics::{Evaluation, Metrics, Scored};
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]

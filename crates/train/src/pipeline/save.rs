@@ -20,7 +20,7 @@ use stepwell_fabric::collective::{Broadcast, Collective as _, Gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
 use stepwell_settings::BestKind;
 
-use super::train::{rises, value};
+use super::patience::{rises, value};
 use crate::batch::RunPosition;
 use crate::metrics::Metrics;
 use crate::resume::{RunState, Waited};

@@ -199,16 +199,17 @@ fn a_state_comes_back_whole() {
         config: json!({ "optim": { "rows": { "lr": 0.1 } }, "none": null }),
         kernels: "avx2".to_owned(),
         job: "7".to_owned(),
+        waited: Some(Waited { evaluated: 9, best: 4, value: 0.1, evaluations: 2 }),
         ..state(&Config::default())
     };
-    let none = RunState { train_end: None, files: Vec::new(), ..whole.clone() };
+    let none = RunState { train_end: None, files: Vec::new(), waited: None, ..whole.clone() };
     for state in [whole, none] {
         let json = state.to_json();
         assert_eq!(serde_json::from_value::<RunState>(json.clone()).unwrap(), state);
         let text = json.to_string();
         assert_eq!(serde_json::from_str::<RunState>(&text).unwrap(), state);
         let nulls = json.as_object().unwrap().values().filter(|part| part.is_null()).count();
-        let none = [state.train_end.is_none(), state.began.is_none()];
+        let none = [state.train_end.is_none(), state.began.is_none(), state.waited.is_none()];
         assert_eq!(nulls, none.into_iter().filter(|none| *none).count(), "{text}");
     }
 }

@@ -145,5 +145,9 @@ fn sequences_that_are_not_given_are_named() {
         &|of| of.model.sequences.swap(0, 1),
         &["layer 'attention/shops'", "dimension 4", "have 3", "tables of one dim"],
     );
-    says(&|of| of.features.clear(), &["model.target has item", "another pooling"]);
+    let plain = |of: &mut Config| {
+        of.features.clear();
+        of.tables.clear();
+    };
+    says(&plain, &["model.sequences has items", "no feature with pooling = none"]);
 }

@@ -3,7 +3,7 @@
 use stepwell_nn::{Concat, Cross, CrossVector, GraphBuilder, InputShape, Source};
 use stepwell_settings::{ModelConfig, ModelKind};
 
-use super::{Built, layer, mlp};
+use super::parts::{Built, layer, mlp};
 
 /// Cross layers next to hidden layers, both over the whole input.
 pub(super) fn dcn(

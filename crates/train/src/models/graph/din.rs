@@ -5,7 +5,7 @@ use std::ops::Range;
 use stepwell_nn::{Concat, GraphBuilder, GraphError, InputShape, Source, TargetAttention};
 use stepwell_settings::ModelConfig;
 
-use super::{Built, layer, mlp};
+use super::parts::{Built, layer, mlp};
 use crate::features::SequencePlace;
 
 /// Hidden layers over the attention of each target to its sequence, the other embeddings and the

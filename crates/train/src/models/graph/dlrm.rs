@@ -3,7 +3,7 @@
 use stepwell_nn::{Concat, DotInteraction, GraphBuilder, InputShape, Source};
 use stepwell_settings::ModelConfig;
 
-use super::{Built, layer, mlp, vectors};
+use super::parts::{Built, layer, mlp, vectors};
 
 /// Dot products of the embeddings and of a bottom MLP's output for the dense features.
 pub(super) fn dlrm(

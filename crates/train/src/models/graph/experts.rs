@@ -3,7 +3,7 @@
 use stepwell_nn::{Concat, GraphBuilder, InputShape, Mixture, Source};
 use stepwell_settings::{ModelConfig, ModelKind};
 
-use super::{Built, layer, mlp};
+use super::parts::{Built, layer, mlp};
 
 /// A value in the graph with its columns.
 type Value = (usize, Source);

@@ -3,7 +3,7 @@
 use stepwell_nn::{Add, Concat, DotInteraction, GraphBuilder, InputShape, Linear, Source};
 use stepwell_settings::ModelConfig;
 
-use super::{Built, layer, mlp};
+use super::parts::{Built, layer, mlp};
 
 /// Two streams of hidden layers over the whole input, and a bilinear form of their outputs.
 pub(super) fn final_mlp(

@@ -5,7 +5,7 @@ use stepwell_nn::{
 };
 use stepwell_settings::ModelConfig;
 
-use super::{Built, layer, mlp};
+use super::parts::{Built, layer, mlp};
 
 /// Blocks side by side, each of which masks the normalized embeddings by the whole input, and
 /// hidden layers over all blocks and the dense features.

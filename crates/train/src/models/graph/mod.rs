@@ -6,12 +6,11 @@ mod dlrm;
 mod experts;
 mod final_mlp;
 mod mask_net;
+mod parts;
 mod sum;
 
 use stepwell_data::Schema;
-use stepwell_nn::{
-    Activation, Concat, Graph, GraphBuilder, GraphError, InputShape, Linear, Source,
-};
+use stepwell_nn::{Graph, GraphBuilder, InputShape};
 use stepwell_settings::{Config, ModelKind};
 
 use self::dcn::dcn;
@@ -20,11 +19,10 @@ use self::dlrm::dlrm;
 use self::experts::experts;
 use self::final_mlp::final_mlp;
 use self::mask_net::mask_net;
+use self::parts::Built;
 use self::sum::sum;
 use crate::features::SequencePlace;
 use crate::labels::Label;
-
-type Built<T> = Result<T, GraphError>;
 
 /// The graph over fields whose embeddings have `dims` lanes, with a logit for each of `labels`, and
 /// the lengths of `sequences` after the dense features.
@@ -53,61 +51,4 @@ pub(super) fn graph(
         }
     }
     Ok(builder.build()?.with_precision(config.model.precision))
-}
-
-/// The embeddings as vectors of `dim` lanes: others are projected, empty ones are left out. Returns
-/// their number and place.
-fn vectors(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built<(usize, Source)> {
-    let whole = Source::Columns(0..dims.iter().sum());
-    if dims.iter().all(|of| *of == dim) {
-        return Ok((dims.len(), whole));
-    }
-    let (mut sources, mut column, mut count) = (Vec::new(), 0, 0);
-    for (number, of) in (1..).zip(dims) {
-        let own = column..column + of;
-        column = own.end;
-        count += usize::from(*of > 0);
-        match (*of, sources.last_mut()) {
-            (0, _) => {}
-            // Adjacent embeddings are read as one.
-            (of, Some(Source::Columns(last))) if of == dim && last.end == own.start => {
-                last.end = own.end;
-            }
-            (of, _) if of == dim => sources.push(Source::Columns(own)),
-            (of, _) => {
-                let name = format!("project{number}");
-                let layer = Linear {
-                    inputs: of,
-                    outputs: dim,
-                    bias: false,
-                    activation: Activation::Identity,
-                };
-                sources.push(Source::Node(builder.add(&name, layer, &[Source::Columns(own)])?));
-            }
-        }
-    }
-    let together = builder.add("vectors", Concat, &sources)?;
-    Ok((count, Source::Node(together)))
-}
-
-fn layer(inputs: usize, outputs: usize, hidden: bool) -> Linear {
-    let activation = if hidden { Activation::Relu } else { Activation::Identity };
-    Linear { inputs, outputs, bias: true, activation }
-}
-
-/// Hidden layers `<name>1`, `<name>2` and so on; returns columns and place of the last one's
-/// output.
-fn mlp(
-    builder: &mut GraphBuilder<f32>,
-    name: &str,
-    widths: &[usize],
-    mut columns: usize,
-    mut source: Source,
-) -> Built<(usize, Source)> {
-    for (index, outputs) in widths.iter().enumerate() {
-        let name = format!("{name}{}", index + 1);
-        let node = builder.add(&name, layer(columns, *outputs, true), &[source])?;
-        (columns, source) = (*outputs, Source::Node(node));
-    }
-    Ok((columns, source))
 }

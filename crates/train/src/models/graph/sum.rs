@@ -3,7 +3,7 @@
 use stepwell_nn::{Add, Concat, FactorizationMachine, GraphBuilder, InputShape, Source};
 use stepwell_settings::{ModelConfig, ModelKind};
 
-use super::{Built, layer, mlp, vectors};
+use super::parts::{Built, layer, mlp, vectors};
 
 /// The models whose logit is a sum: first order, linear in the dense features, and further terms.
 /// Several logits are linear in these terms, each with its own weights.

@@ -8,11 +8,12 @@ use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Ready, Retired};
 use stepwell_fabric::Fabric;
 
-use super::{Patience, Trained};
+use super::Trained;
 use crate::batch::{Examples, Mark};
 use crate::pipeline::counters::Counters;
 use crate::pipeline::handoff::Handoff;
 use crate::pipeline::observer::Observer;
+use crate::pipeline::patience::Patience;
 
 /// Observer, clock and settings of measurements.
 pub(in crate::pipeline) struct Reporting {

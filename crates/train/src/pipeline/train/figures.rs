@@ -11,10 +11,10 @@ use tracing::info;
 use super::ends::Reporting;
 use crate::batch::{Examples, MiniBatch, RunPosition};
 use crate::labels::Label;
-use crate::metrics::{Meter, Metrics, Scored};
+use crate::metrics::{Evaluation, Meter, Metrics, Scored};
 use crate::models::Model;
 use crate::pipeline::counters::Counters;
-use crate::pipeline::measured::{Evaluation, Measured};
+use crate::pipeline::measured::Measured;
 use crate::pipeline::observer::{Held, Observer, Snapshot};
 use crate::{Error, Result};
 

@@ -8,7 +8,6 @@
 mod ends;
 mod figures;
 mod marks;
-mod patience;
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -23,10 +22,9 @@ use tracing::info;
 
 pub(super) use self::ends::{Reporting, TrainEnds};
 use self::figures::Figures;
-pub(crate) use self::patience::Patience;
-pub(super) use self::patience::{rises, value};
 use super::handoff::Handoff;
 use super::measured::Measured;
+use super::patience::Patience;
 use super::save::Saver;
 use crate::batch::{Examples, MiniBatch, RunPosition};
 use crate::metrics::Scored;

@@ -51,3 +51,38 @@ fn both_halves_of_a_layer_keep_their_own() {
     let half = |from: f32| vec![from, from + 1.0, from + 2.0, from + 3.0, -1.0, -1.0, from + 4.0];
     assert_eq!(found, [half(0.0), half(5.0)].concat());
 }
+
+/// Labels in another order keep their gates, experts and towers.
+#[test]
+fn a_label_keeps_its_own_parts() {
+    let of = |labels: &[&str]| {
+        let (mut config, _) = model(ModelKind::Ple, &["a", "b"]);
+        config.columns[0].names = labels.iter().map(|name| (*name).to_owned()).collect();
+        (config.model.levels, config.model.hidden) = (2, vec![3]);
+        let model = Model::build(&config, schema(&config).unwrap()).unwrap();
+        (config, model)
+    };
+    let (was_config, was) = of(&["click", "buy"]);
+    let (config, now) = of(&["buy", "click", "like"]);
+    let matched = Matched::new((&was_config, &was), (&config, &now)).unwrap();
+    let [before, after] = [&was, &now].map(|model| model.graph().parameters());
+    let from: Vec<f32> = (0..matched.count).map(|at| at as f32).collect();
+    let mut to = vec![-1.0; after.last().unwrap().range.end];
+    matched.copy(&from, &mut to);
+    let find = |of: &'_ [ParameterSpec], name: &str| {
+        of.iter().find(|of| of.name == name).unwrap().range.clone()
+    };
+    for name in ["click/level1/gate/weight", "buy/tower1/weight", "buy/logit/bias"] {
+        let numbers: Vec<f32> = find(before, name).map(|at| at as f32).collect();
+        assert_eq!(to[find(after, name)], numbers, "{name}");
+    }
+    let new = &to[find(after, "like/tower1/weight")];
+    assert!(new.iter().all(|number| *number == -1.0));
+    // The shared gate weighs the shared experts, then those of each label.
+    let (rows, name) = (&to[find(after, "level1/gate/bias")], "level1/gate/bias");
+    let first = find(before, name).start as f32;
+    let at = |row: f32| first + row;
+    let shared = [at(0.0), at(1.0), at(2.0), at(3.0)];
+    let (click, buy) = ([at(4.0), at(5.0)], [at(6.0), at(7.0)]);
+    assert_eq!(rows, [&shared[..], &buy, &click, &[-1.0, -1.0]].concat());
+}

@@ -59,7 +59,7 @@ impl Patience {
 }
 
 /// The metric by which evaluations are compared.
-pub(in crate::pipeline) fn value(by: BestKind, metrics: &Metrics) -> Option<f64> {
+pub(super) fn value(by: BestKind, metrics: &Metrics) -> Option<f64> {
     match by {
         BestKind::None | BestKind::Logloss => metrics.logloss.or(metrics.rmse),
         BestKind::Auc => metrics.auc,
@@ -67,7 +67,7 @@ pub(in crate::pipeline) fn value(by: BestKind, metrics: &Metrics) -> Option<f64>
 }
 
 /// Whether a larger metric is better.
-pub(in crate::pipeline) fn rises(by: BestKind) -> bool {
+pub(super) fn rises(by: BestKind) -> bool {
     by == BestKind::Auc
 }
 
