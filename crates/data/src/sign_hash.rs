@@ -14,8 +14,9 @@
 //!   00 for each. A permutation of 2⁶⁴ columns can't be stored, so keys are hashed to bins instead.
 //!   k is the number of bins, and 2 k the number of outputs.
 //! - **Invariants.** Outputs are a function of bins, seed and the example's multiset of keys and
-//!   values. They ascend, at most one per bin, so there are never more than keys. Multiplying all
-//!   values by a positive number changes nothing, unless rounding the products does.
+//!   values. They ascend, at most one per bin, so there are never more outputs than keys.
+//!   Multiplying all values by a positive number changes nothing, unless rounding the products
+//!   does.
 //! - **Cost.** A sort of the example's keys; the number of bins doesn't matter.
 //! - **Source.** W. Zhao et al., "Distributed hierarchical GPU parameter server for massive scale
 //!   deep learning ads systems", MLSys 2020, section 2. Hash functions: M. Dietzfelbinger,

@@ -128,10 +128,15 @@ impl Features {
         if target.is_empty() || target.len() != sequences.len() {
             return Err(Error::Config(format!(
                 "model.kind = din, with {} columns in model.target and {} in model.sequences: give \
-                 the column of the item, and for each such column one with the items before it",
+                 the column of the item, and for each such column one with the items before it, \
+                 which the built-in stream lacks",
                 target.len(),
                 sequences.len()
             )));
+        }
+        let twice = |name: &&String| sequences.iter().filter(|of| of == name).count() > 1;
+        if let Some(name) = sequences.iter().find(twice) {
+            return Err(Error::Config(format!("model.sequences has {name} twice: give it once")));
         }
         for (target, sequence) in target.iter().zip(sequences) {
             let (target, feature) = (self.find(target, false)?, self.find(sequence, true)?);
@@ -146,14 +151,17 @@ impl Features {
             self.names[of.column] == name && (of.pooling == Pooling::None) == is_sequence
         };
         self.features.iter().position(is_it).ok_or_else(|| {
-            let (key, fix) = match is_sequence {
-                true => ("sequences", "pooling = none"),
-                false => ("target", "another pooling than none"),
+            let key = if is_sequence { "model.sequences" } else { "model.target" };
+            let why = if !self.names.iter().any(|of| of == name) {
+                "the data has no such id column".to_owned()
+            } else if is_sequence {
+                "it has no feature with pooling = none: give it one in [[features]]".to_owned()
+            } else {
+                "it is a sequence (pooling = none), or has no feature: name a column with one id \
+                 and a feature in [[features]]"
+                    .to_owned()
             };
-            Error::Config(format!(
-                "model.{key} has {name}, which no feature with {fix} has: give it one in \
-                 [[features]]"
-            ))
+            Error::Config(format!("{key} has {name}: {why}"))
         })
     }
 

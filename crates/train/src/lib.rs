@@ -50,7 +50,7 @@ pub use report::{
     ColumnIds, DeviceReport, Exchanged, GroupReport, OutOfStepReport, RankReport, Report,
     StageReport, StoppedEarly, Tiers, peak_rss_bytes,
 };
-pub use resume::{RunState, Waited};
+pub use resume::{Metric, RunState, Waited};
 pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
     train,

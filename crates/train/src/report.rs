@@ -7,8 +7,6 @@ use stepwell_base::stage::StageTimes;
 use stepwell_data::CutColumn;
 use stepwell_engine::{DeviceCount, SetAside};
 
-use stepwell_settings::BestKind;
-
 use crate::metrics::{Evaluation, GroupMetrics, Metrics};
 use crate::profile::{KernelReport, LayerReport};
 use crate::resume::Waited;
@@ -122,15 +120,10 @@ pub struct StoppedEarly {
 }
 
 impl StoppedEarly {
-    /// Describes `waited`, whose evaluations are compared by `by`.
-    pub(crate) fn of(waited: Waited, by: BestKind) -> Self {
-        let Waited { evaluated, best, value, evaluations } = waited;
-        let by = match by {
-            BestKind::None => BestKind::Logloss,
-            by => by,
-        };
-        let by = by.name().to_owned();
-        Self { step: evaluated, best_step: best, by, value, evaluations }
+    /// Describes `waited`.
+    pub(crate) fn of(waited: Waited) -> Self {
+        let Waited { evaluated, best, by, value, evaluations, .. } = waited;
+        Self { step: evaluated, best_step: best, by: by.name().to_owned(), value, evaluations }
     }
 
     /// One line for the user.

@@ -30,6 +30,7 @@
 
 mod graph;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use stepwell_base::TableId;
@@ -93,6 +94,7 @@ impl Model {
         let places = features.sequence_places(&dims);
         let graph = graph(config, schema, (&of_fields, &labels, &places));
         let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
+        check_names(&graph)?;
         let wide = usize::from(graph.reads_first_order());
         let mut tables = Vec::new();
         for (table, dim) in named.iter().zip(dims) {
@@ -227,6 +229,19 @@ fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Refuses parameters, named after columns, whose names would be the same in exports.
+fn check_names(graph: &Graph<f32>) -> Result<()> {
+    let mut seen = HashSet::new();
+    let names = graph.parameters().iter().map(|parameter| parameter.name.replace('/', "."));
+    match names.into_iter().find(|name| !seen.insert(name.clone())) {
+        None => Ok(()),
+        Some(name) => Err(Error::Config(format!(
+            "two parameters would be exported as {name}: give columns names that differ in more \
+             than '/' and '.'"
+        ))),
+    }
 }
 
 /// Returns the settings of table `name`; a table that is not in `tables` has all defaults.

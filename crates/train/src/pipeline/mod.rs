@@ -38,16 +38,16 @@ mod word;
 use std::sync::Arc;
 
 use stepwell_base::NO_THREAD;
-use stepwell_base::queue::bounded;
+use stepwell_base::queue::{Events, bounded};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
-use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
+use stepwell_data::{CacheFate, CacheMaking, OnFate, Ordered, ReadOptions, Recorder, Schema};
 use stepwell_engine::{BATCHES_QUEUED, Finished, Group, Planner, PrefetchDepth, Times, rules_of};
 use tracing::error;
 
 use self::ask::{AskStage, Timer};
 use self::batch::BatchStage;
 pub(crate) use self::counters::{Counters, Passes};
-use self::cut::{BatchEnds, Cut, cut};
+use self::cut::{BatchEnds, Cut, Parsed, cut};
 use self::handoff::{Handoff, take};
 use self::learn::LearnStage;
 use self::lend::Lending;
@@ -73,6 +73,8 @@ pub(crate) struct Parts {
     /// Whether such an evaluation comes before the first step.
     pub(crate) evaluates_first: bool,
     pub(crate) patience: Patience,
+    /// Whether the run that is resumed had ended early.
+    pub(crate) ended_early: bool,
     pub(crate) start: RunPosition,
     pub(crate) cache: Option<CacheMaking>,
     pub(crate) groups: Vec<Arc<Group>>,
@@ -149,20 +151,19 @@ fn wire(
     )?;
     let (moving, write, ends, finished) = rows.in_order::<Error>();
     let options = model.features().read_options(parts.block_bytes);
-    let evaluations = parts
-        .evaluations
-        .map(|passes| stepwell_data::stages(passes, options, plan.threads, None, events));
+    let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
+    let passes = (parts.passes, parts.evaluations);
+    let reading = Reading::of(passes, options, plan.threads, cache, events);
     let train_ends = TrainEnds {
         patience: parts.patience,
+        ended_early: parts.ended_early,
         fabric: fabric.clone(),
-        reads_evaluations: evaluations.is_some(),
+        reads_evaluations: reading.evaluations.is_some(),
         input: ends.ready,
         retired: ends.retired,
         events: Arc::clone(events),
         finished: Arc::clone(trained_done),
     };
-    let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
-    let reading = stepwell_data::stages(parts.passes, options, plan.threads, cache, events);
     let watch = Reporting {
         observer: parts.observer,
         clock: Arc::clone(&rhythm.clock),
@@ -171,13 +172,7 @@ fn wire(
         stop,
         only_scores: parts.only_scores && !is_asked,
     };
-    let mut stages = vec![among(reading.read)];
-    stages.extend(reading.parse.into_iter().map(among));
-    let evaluations = evaluations.map(|reading| {
-        stages.push(among(reading.read));
-        stages.extend(reading.parse.into_iter().map(among));
-        reading.parsed
-    });
+    let Reading { mut stages, parsed: input, evaluations, recorder } = reading;
     let (mut feed, mut ask) = (ends.feed, None);
     if let Some(fabric) = fabric {
         fabric.wakes(events);
@@ -189,9 +184,7 @@ fn wire(
         let counters = Arc::clone(&parts.counters);
         ask = Some(AskStage::new(fabric, lending, timer, counters, shared, output));
     }
-    let (input, spares) = (reading.parsed, ends.spares);
-    let batch_ends = BatchEnds { input, evaluations, output: feed, spares };
-    let recorder = reading.recorder;
+    let batch_ends = BatchEnds { input, evaluations, output: feed, spares: ends.spares };
     stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
     stages.extend(ask.map(|ask| Box::new(ask) as BoxedStage<Error>));
     stages.extend(moving);
@@ -201,6 +194,36 @@ fn wire(
     stages.push(Box::new(train));
     stages.push(write);
     Ok((stages, finished))
+}
+
+/// The stages that read, and their output.
+struct Reading {
+    stages: Vec<BoxedStage<Error>>,
+    parsed: Arc<Ordered<Parsed>>,
+    /// Evaluations within epochs, if there are any.
+    evaluations: Option<Arc<Ordered<Parsed>>>,
+    recorder: Option<Recorder>,
+}
+
+impl Reading {
+    fn of(
+        (passes, evaluations): (Passes, Option<Passes>),
+        options: ReadOptions,
+        threads: usize,
+        cache: Option<(CacheMaking, OnFate)>,
+        events: &Arc<Events>,
+    ) -> Self {
+        let read = stepwell_data::stages(passes, options, threads, cache, events);
+        let mut stages = vec![among(read.read)];
+        stages.extend(read.parse.into_iter().map(among));
+        let evaluations = evaluations.map(|passes| {
+            let read = stepwell_data::stages(passes, options, threads, None, events);
+            stages.push(among(read.read));
+            stages.extend(read.parse.into_iter().map(among));
+            read.parsed
+        });
+        Self { stages, parsed: read.parsed, evaluations, recorder: read.recorder }
+    }
 }
 
 /// Returns the steps of `mode`, and stage `learn` if ranks are out of step.

@@ -40,6 +40,29 @@ pub struct RunState {
     pub waited: Option<Waited>,
 }
 
+/// A metric of evaluations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Log loss; less is better.
+    Logloss,
+    /// Root of the mean squared error; less is better.
+    Rmse,
+    /// AUC; more is better.
+    Auc,
+}
+
+impl Metric {
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Logloss => "logloss",
+            Self::Rmse => "rmse",
+            Self::Auc => "auc",
+        }
+    }
+}
+
 /// The best evaluation of a run, and the number of those after it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waited {
@@ -47,10 +70,16 @@ pub struct Waited {
     pub evaluated: u64,
     /// Step of the best evaluation.
     pub best: u64,
+    /// The metric by which it is the best.
+    pub by: Metric,
     /// Its metric.
     pub value: f64,
     /// Number of evaluations after the best one.
     pub evaluations: u64,
+    /// Number of such evaluations after which the run ends early; 0 for no limit.
+    pub patience: u64,
+    /// Hash of the identity of the evaluation data.
+    pub data: u64,
 }
 
 /// A setting that differs.
@@ -150,6 +179,12 @@ impl RunState {
             ));
         }
         Ok(())
+    }
+
+    /// Whether, at this step, the run's own patience was over.
+    pub(crate) fn ended_early(&self) -> bool {
+        let is_over = |of: Waited| of.patience > 0 && of.evaluations >= of.patience;
+        self.waited.is_some_and(is_over)
     }
 
     /// This state with the data of `other`.
@@ -281,11 +316,14 @@ impl Began {
 
 impl Waited {
     fn to_json(self) -> Value {
-        let parts: [(&str, Value); 4] = [
+        let parts: [(&str, Value); 7] = [
             ("evaluated", self.evaluated.into()),
             ("best", self.best.into()),
+            ("by", self.by.name().into()),
             ("value", self.value.into()),
             ("evaluations", self.evaluations.into()),
+            ("patience", self.patience.into()),
+            ("data", self.data.into()),
         ];
         parts.into_iter().collect()
     }

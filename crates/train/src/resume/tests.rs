@@ -199,7 +199,15 @@ fn a_state_comes_back_whole() {
         config: json!({ "optim": { "rows": { "lr": 0.1 } }, "none": null }),
         kernels: "avx2".to_owned(),
         job: "7".to_owned(),
-        waited: Some(Waited { evaluated: 9, best: 4, value: 0.1, evaluations: 2 }),
+        waited: Some(Waited {
+            evaluated: 9,
+            best: 4,
+            by: Metric::Rmse,
+            value: 0.1,
+            evaluations: 2,
+            patience: 3,
+            data: u64::MAX,
+        }),
         ..state(&Config::default())
     };
     let none = RunState { train_end: None, files: Vec::new(), waited: None, ..whole.clone() };

@@ -29,6 +29,8 @@ pub(super) struct Start {
     pub(super) position: RunPosition,
     /// The evaluations of the run that continues.
     pub(super) waited: Option<Waited>,
+    /// Whether that run ended with its data.
+    pub(super) is_complete: bool,
     pub(super) saver: Option<Saver>,
 }
 
@@ -41,7 +43,14 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
     };
     if place.is_none() && around.from.is_none() {
         let position = RunPosition::default();
-        return Ok(Start { from: None, resumes: false, position, waited: None, saver: None });
+        return Ok(Start {
+            from: None,
+            resumes: false,
+            position,
+            waited: None,
+            is_complete: false,
+            saver: None,
+        });
     }
     let was = resumed.as_ref().map(RunState::read).transpose()?;
     let began = match (&was, &around.from) {
@@ -49,6 +58,8 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
         (None, Some(from)) => from.began()?,
         (None, None) => None,
     };
+    let ended_early = was.as_ref().is_some_and(RunState::ended_early);
+    let is_complete = resumed.as_ref().is_some_and(|from| from.ended) && !ended_early;
     let mut state = state(plan, around, sources, began)?;
     if let (Some(checkpoint), Some(was)) = (&resumed, was) {
         accept(checkpoint, around, &state)?;
@@ -73,7 +84,7 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
     let checkpoints = &plan.storage.checkpoints;
     let writer = place.map(|place| place.writer(checkpoints.keep, tell)).transpose()?.flatten();
     let saver = writer.map(|writer| Saver::new(writer, state, checkpoints.best, ranks));
-    Ok(Start { from, resumes, position, waited, saver })
+    Ok(Start { from, resumes, position, waited, is_complete, saver })
 }
 
 /// Begins a warm start at the beginning of new data, or where the checkpoint's run stopped.

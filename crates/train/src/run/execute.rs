@@ -26,8 +26,12 @@ pub(super) struct Reads {
     pub(super) passes: Passes,
     /// Evaluations within epochs, without an end, if there are any.
     pub(super) evaluations: Option<Passes>,
+    /// Hash of the identity of the evaluation data.
+    pub(super) evaluated_on: u64,
     /// The evaluations of the run that is resumed.
     pub(super) waited: Option<Waited>,
+    /// Whether that run ended with its data.
+    pub(super) is_complete: bool,
     pub(super) start: RunPosition,
     pub(super) cache: Option<CacheMaking>,
     /// Whether nothing is trained.
@@ -53,13 +57,17 @@ pub(super) fn execute(
     let Built { mut place, capacity, groups, planners, mode } = built;
     let (every, step) = (plan.evaluate_every, reads.start.step);
     let is_due = every > 0 && step > 0 && step.is_multiple_of(every);
-    let patience = Patience::new(plan.patience, plan.storage.checkpoints.best, reads.waited);
-    let initial = initial || patience.over().is_some();
+    let best = plan.storage.checkpoints.best;
+    let patience = Patience::new(plan.patience, best, reads.evaluated_on, reads.waited);
+    let ended_early = patience.over().is_some() && !reads.is_complete;
+    // It says that the run is over.
+    let initial = initial || ended_early;
     let end = around.stop.of_part();
     let parts = Parts {
         evaluations: reads.evaluations,
         evaluates_first: is_due && reads.waited.is_none_or(|waited| waited.evaluated < step),
         patience,
+        ended_early,
         block_bytes: capacity.block_bytes,
         passes: reads.passes,
         start: reads.start,

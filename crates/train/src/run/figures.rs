@@ -53,9 +53,7 @@ pub(super) fn assemble(
         by_group: None,
         eval_by_epoch: measured.eval,
         evaluations: measured.evaluations,
-        stopped_early: measured
-            .early
-            .map(|early| StoppedEarly::of(early, plan.storage.checkpoints.best)),
+        stopped_early: measured.early.map(StoppedEarly::of),
         progressive: measured.progressive.last().cloned().unwrap_or_default(),
         progressive_by_epoch: measured.progressive,
         best_possible: measured.best,

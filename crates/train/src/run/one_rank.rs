@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use stepwell_base::hash;
 use stepwell_base::stop::StopRequest;
+use stepwell_data::Sources;
 use stepwell_engine::{Checkpoint, Purpose};
 use stepwell_settings::Config;
 use tracing::info;
@@ -15,6 +17,7 @@ use super::reading::{PURPOSES, check_evaluation, nothing_chosen, share, sources}
 use super::surroundings::Surroundings;
 use super::{checkpoints, last_step, warm_up};
 use crate::Result;
+use crate::data_file::{DataFile, identify};
 use crate::pipeline::Saver;
 use crate::report::Report;
 use crate::run_plan::RunPlan;
@@ -120,7 +123,9 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
     let reads = Reads {
         passes: sources.passes(place, PURPOSES),
         evaluations: within.then(|| sources.evaluations(Purpose::Evaluate)).flatten(),
+        evaluated_on: evaluated_on(&sources)?,
         waited: start.waited,
+        is_complete: start.is_complete,
         start: start.position,
         cache,
         only_scores: false,
@@ -128,6 +133,16 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
     let (saver, told_ahead) = (start.saver, ahead.is_some());
     let resumes = start.resumes;
     Ok(Ready { built, reads, saver, from, resumes, counts, told_ahead, unscaled })
+}
+
+/// Hash of the identity of the evaluation data: its files, or where the tail begins.
+fn evaluated_on(sources: &Sources) -> Result<u64> {
+    let files = sources.eval_input.as_ref().map_or(&[][..], |input| input.files());
+    let mut text = format!("{:?}", sources.boundary.map(|place| (place.file, place.line)));
+    for DataFile { name, bytes, content, .. } in identify(files, sources.input.layout())? {
+        text += &format!("\n{name}\t{bytes}\t{content}");
+    }
+    Ok(hash::digest128(text.as_bytes()) as u64)
 }
 
 /// Names the dense columns with large, unscaled numbers.

@@ -60,7 +60,15 @@ fn get_ready_to_score(
     let built = build(plan, around, &sources, Beginning::Scored(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let start = RunPosition::default();
-    let reads =
-        Reads { passes, evaluations: None, waited: None, start, cache: None, only_scores: true };
+    let reads = Reads {
+        passes,
+        evaluations: None,
+        evaluated_on: 0,
+        waited: None,
+        is_complete: false,
+        start,
+        cache: None,
+        only_scores: true,
+    };
     Ok((built, reads))
 }

@@ -32,10 +32,9 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
     let nodes: Vec<NodeView<'_>> = model.graph().nodes().collect();
     let mut gates = gates(&nodes);
     for (number, node) in nodes.iter().enumerate() {
-        let is_last = number + 1 == nodes.len();
         let inputs: Vec<Axis> = node.sources.iter().map(|source| values.of(source)).collect();
         let mut output = gates.remove(&number).unwrap_or_else(|| output_of(node, &inputs));
-        if is_last && matches!(node.operation, Operation::Linear { .. }) {
+        if matches!(node.name, "logit" | "logits") && node.columns == logits.len() {
             output.clone_from(&logits);
         }
         for (part, of) in parameters_of(node, &inputs, &output) {

@@ -141,6 +141,15 @@ pub enum Course {
     Nothing,
 }
 
+/// How to train the rest of data on which training ended early.
+fn early_note(state: &RunState) -> Option<String> {
+    state.ended_early().then(|| {
+        "training on it ended early: --resume without --from, with a larger train.patience, \
+         trains the rest"
+            .to_owned()
+    })
+}
+
 /// A course with its details.
 #[derive(Debug)]
 pub struct WarmPlan {
@@ -214,7 +223,9 @@ impl WarmRequest<'_> {
         let (paths, left): (Vec<PathBuf>, Vec<DataFile>) = left.into_iter().unzip();
         let plan = |course, goes_on_as| WarmPlan { course, paths, same_place, goes_on_as, notes };
         if left.is_empty() {
-            return Ok(plan(Course::Nothing, None));
+            let mut nothing = plan(Course::Nothing, None);
+            nothing.notes.extend(early_note(&state));
+            return Ok(nothing);
         }
         let began = Began { step: checkpoint.step, job: state.job.clone() };
         match self.newest_there(same_place.then_some(checkpoint.step))? {

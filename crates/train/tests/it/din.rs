@@ -139,15 +139,23 @@ fn sequences_that_are_not_given_are_named() {
     };
     says(&|of| of.model.sequences.clear(), &["model.target", "2 columns", "0 in model.sequences"]);
     says(&|of| of.model.target.clear(), &["0 columns in model.target", "give the column"]);
-    says(&|of| of.model.target[0] = "itme".into(), &["model.target has itme", "[[features]]"]);
-    says(&|of| of.model.sequences[0] = "user".into(), &["model.sequences has user", "none"]);
+    says(
+        &|of| of.model.target[0] = "itme".into(),
+        &["model.target has itme: the data has no such id column"],
+    );
+    says(
+        &|of| of.model.sequences[0] = "user".into(),
+        &["model.sequences has user", "no feature with pooling = none"],
+    );
     says(
         &|of| of.model.sequences.swap(0, 1),
         &["layer 'attention/shops'", "dimension 4", "have 3", "tables of one dim"],
     );
+    says(&|of| of.model.target[0] = "items".into(), &["model.target has items: it is a sequence"]);
+    says(&|of| of.model.sequences[1] = "items".into(), &["model.sequences has items twice"]);
     let plain = |of: &mut Config| {
         of.features.clear();
         of.tables.clear();
     };
-    says(&plain, &["model.sequences has items", "no feature with pooling = none"]);
+    says(&plain, &["model.sequences has items", "[[features]]"]);
 }

@@ -49,11 +49,11 @@ fn between(sequences: &[SequencePlace<'_>], end: usize) -> Vec<Range<usize>> {
         sequences.iter().map(|place| place.columns.clone()).collect();
     of_sequences.sort_by_key(|columns| columns.start);
     let (mut ranges, mut start) = (Vec::new(), 0);
-    for columns in of_sequences.into_iter().chain([end..end]) {
-        if start < columns.start {
-            ranges.push(start..columns.start);
-        }
+    for columns in of_sequences {
+        ranges.push(start..columns.start.max(start));
         start = start.max(columns.end);
     }
+    ranges.push(start..end);
+    ranges.retain(|range| !range.is_empty());
     ranges
 }

@@ -1,5 +1,7 @@
 //! `mask_net`.
 
+use std::collections::BTreeMap;
+
 use stepwell_nn::{
     Activate, Concat, Function, GraphBuilder, InputShape, LayerNorm, Linear, Multiply, Source,
 };
@@ -29,18 +31,31 @@ pub(super) fn mask_net(
     builder.add("logit", layer(width, logits, false), &[top]).map(drop)
 }
 
-/// The embeddings, each normalized. Adjacent ones of one dimension are groups of one layer.
+/// The embeddings, each normalized: those of one dimension together, the smallest first.
 fn normalized(builder: &mut GraphBuilder<f32>, dims: &[usize]) -> Built<Source> {
-    let (mut sources, mut column) = (Vec::new(), 0);
-    for run in dims.chunk_by(|one, next| one == next).filter(|run| run[0] > 0) {
-        let (groups, columns) = (run.len(), run[0]);
-        let own = column..column + groups * columns;
+    let mut of_dims: BTreeMap<usize, Vec<Source>> = BTreeMap::new();
+    let mut column = 0;
+    for dim in dims.iter().filter(|dim| **dim > 0) {
+        let own = column..column + dim;
         column = own.end;
-        let name = format!("norm{}", sources.len() + 1);
-        let norm = LayerNorm { groups, columns };
-        sources.push(Source::Node(builder.add(&name, norm, &[Source::Columns(own)])?));
+        let sources = of_dims.entry(*dim).or_default();
+        match sources.last_mut() {
+            // Adjacent embeddings are read as one.
+            Some(Source::Columns(last)) if last.end == own.start => last.end = own.end,
+            _ => sources.push(Source::Columns(own)),
+        }
     }
-    match sources.as_slice() {
+    let mut norms = Vec::new();
+    for (dim, sources) in of_dims {
+        let groups = dims.iter().filter(|of| **of == dim).count();
+        let embeddings = match sources.as_slice() {
+            [one] => one.clone(),
+            all => Source::Node(builder.add(&format!("embeddings{dim}"), Concat, all)?),
+        };
+        let norm = LayerNorm { groups, columns: dim };
+        norms.push(Source::Node(builder.add(&format!("norm{dim}"), norm, &[embeddings])?));
+    }
+    match norms.as_slice() {
         [one] => Ok(one.clone()),
         all => Ok(Source::Node(builder.add("norms", Concat, all)?)),
     }

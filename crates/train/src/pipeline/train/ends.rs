@@ -33,6 +33,8 @@ pub(in crate::pipeline) struct TrainEnds {
     pub(in crate::pipeline) events: Arc<Events>,
     pub(in crate::pipeline) finished: Handoff<Trained>,
     pub(in crate::pipeline) patience: Patience,
+    /// Whether the run that is resumed had ended early.
+    pub(in crate::pipeline) ended_early: bool,
     /// The other ranks, if there are any.
     pub(in crate::pipeline) fabric: Option<Fabric>,
     /// Whether evaluations within epochs are read apart, without an end.

@@ -130,9 +130,11 @@ impl TrainStage {
             reads_evaluations: ends.reads_evaluations,
             finished: ends.finished,
         };
-        // If the resumed run had ended early, this one ends once its checkpoint says so.
-        stage.results.figures.measured.early = stage.patience.over();
-        stage.through = stage.results.figures.measured.early.is_some();
+        if ends.ended_early {
+            // This run ends once its checkpoint says so.
+            stage.results.figures.measured.early = stage.patience.over();
+            stage.through = true;
+        }
         stage
     }
 

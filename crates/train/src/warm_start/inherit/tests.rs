@@ -62,7 +62,24 @@ fn a_label_keeps_its_own_parts() {
         let model = Model::build(&config, schema(&config).unwrap()).unwrap();
         (config, model)
     };
+    // One label alone has the same parts.
+    let (alone_config, alone) = of(&["click"]);
     let (was_config, was) = of(&["click", "buy"]);
+    for (from, to) in [
+        ((&alone_config, &alone), (&was_config, &was)),
+        ((&was_config, &was), (&alone_config, &alone)),
+    ] {
+        let matched = Matched::new(from, to).unwrap();
+        let [before, after] = [from.1, to.1].map(|model| model.graph().parameters());
+        let numbers: Vec<f32> = (0..matched.count).map(|at| at as f32).collect();
+        let mut taken = vec![-1.0; after.last().unwrap().range.end];
+        matched.copy(&numbers, &mut taken);
+        for name in ["click/logit/weight", "click/logit/bias", "click/tower1/weight"] {
+            let range = before.iter().find(|of| of.name == name).unwrap().range.clone();
+            let own = after.iter().find(|of| of.name == name).unwrap().range.clone();
+            assert_eq!(taken[own], numbers[range], "{name}");
+        }
+    }
     let (config, now) = of(&["buy", "click", "like"]);
     let matched = Matched::new((&was_config, &was), (&config, &now)).unwrap();
     let [before, after] = [&was, &now].map(|model| model.graph().parameters());
