@@ -151,7 +151,7 @@ fn sequences_that_are_not_given_are_named() {
         &|of| of.model.sequences.swap(0, 1),
         &["layer 'attention/shops'", "dimension 4", "have 3", "tables of one dim"],
     );
-    says(&|of| of.model.target[0] = "items".into(), &["model.target has items: it is a sequence"]);
+    says(&|of| of.model.target[0] = "shops".into(), &["model.target has shops: it is a sequence"]);
     says(&|of| of.model.sequences[1] = "items".into(), &["model.sequences has items twice"]);
     let plain = |of: &mut Config| {
         of.features.clear();
