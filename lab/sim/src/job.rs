@@ -126,7 +126,7 @@ fn ids_max(files: &[Examples]) -> Vec<usize> {
 }
 
 fn model(config: &mut Config, dice: &mut Dice) {
-    config.model.kind = dice.pick(&ModelKind::ALL);
+    config.model.kind = dice.pick(&ModelKind::OF_ANY_DATA);
     config.model.dim = dice.within(1, 4) as usize;
     config.model.hidden = vec![4];
     (config.model.cross_layers, config.model.bottom) = (1, vec![4]);

@@ -199,7 +199,10 @@ mod tests {
             weighed += u32::from(job.config.features.iter().any(|of| of.weight.is_some()));
         }
         assert!((80..120).contains(&named), "{named} of 200 jobs have tables");
-        assert_eq!((kinds.len(), poolings.len()), (ModelKind::ALL.len(), Pooling::ALL.len()));
+        assert_eq!(
+            (kinds.len(), poolings.len()),
+            (ModelKind::OF_ANY_DATA.len(), Pooling::ALL.len())
+        );
         assert!(dims.iter().all(|count| *count > 20), "{dims:?}");
         let counts = [shared, whole, tight, weighed, standard];
         assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");

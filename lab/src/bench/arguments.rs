@@ -59,7 +59,7 @@ pub(super) fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, S
 pub(super) fn models(names: &[String]) -> Result<Vec<ModelKind>, String> {
     let model = |name: &String| read_model(name).map_err(|why| format!("--models {name}: {why}"));
     match names {
-        [] => Ok(ModelKind::ALL.to_vec()),
+        [] => Ok(ModelKind::OF_ANY_DATA.to_vec()),
         names => names.iter().map(model).collect(),
     }
 }

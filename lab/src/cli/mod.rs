@@ -71,7 +71,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
 /// All commands, with the names that their arguments accept.
 fn command() -> Command {
     let models = |command: Command| {
-        let models = Named(ModelKind::ALL.map(ModelKind::name).to_vec());
+        let models = Named(ModelKind::OF_ANY_DATA.map(ModelKind::name).to_vec());
         command.mut_arg("models", |arg| arg.value_parser(models))
     };
     let mut policies = Candidate::ALL.map(Candidate::name).to_vec();

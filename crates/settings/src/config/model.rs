@@ -32,8 +32,8 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    /// All kinds.
-    pub const ALL: [Self; 12] = [
+    /// Kinds that take any data; the others read sequences of ids, which settings have to name.
+    pub const OF_ANY_DATA: [Self; 11] = [
         Self::Lr,
         Self::Fm,
         Self::WideDeep,
@@ -45,8 +45,13 @@ impl ModelKind {
         Self::MaskNet,
         Self::Mmoe,
         Self::Ple,
-        Self::Din,
     ];
+
+    /// All kinds.
+    pub const ALL: [Self; 12] = {
+        let [a, b, c, d, e, f, g, h, i, j, k] = Self::OF_ANY_DATA;
+        [a, b, c, d, e, f, g, h, i, j, k, Self::Din]
+    };
 
     /// Name in settings.
     pub const fn name(self) -> &'static str {
@@ -74,11 +79,6 @@ impl ModelKind {
     /// Whether it has hidden layers.
     pub const fn has_hidden_layers(self) -> bool {
         !matches!(self, Self::Lr | Self::Fm)
-    }
-
-    /// Whether it reads sequences of ids, which settings have to name.
-    pub const fn reads_sequences(self) -> bool {
-        matches!(self, Self::Din)
     }
 
     /// Whether it adds up the products of all pairs of embeddings.

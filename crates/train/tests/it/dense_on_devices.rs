@@ -32,7 +32,7 @@ fn assert_same(report: &Report, oracle: &Report, name: &str) {
 
 #[test]
 fn every_model_and_optimizer_is_exact() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         for optimizer in OptimizerKind::ALL {
             if optimizer == OptimizerKind::Momentum && kind != ModelKind::DeepFm {
                 continue;

@@ -77,7 +77,7 @@ fn delays_in_every_stage_change_nothing() {
 
 #[test]
 fn every_optimizer_and_model_is_exact() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         for (number, optimizer) in RowOptimizerKind::ALL.into_iter().enumerate() {
             let dense = OptimizerKind::ALL.into_iter().find(|of| optimizer == (*of).into());
             // One model is enough for optimizers that only rows have.

@@ -81,7 +81,7 @@ fn sum(layers: &[LayerReport], of: fn(&LayerReport) -> &PassReport) -> PassRepor
 
 #[test]
 fn layers_sum_to_the_passes_of_the_graph() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         let config = config(kind);
         // With 5 examples most of the blocks are empty.
         for count in [64, 5] {

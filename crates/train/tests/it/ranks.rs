@@ -173,7 +173,7 @@ fn ranks_with_tiny_tiers_train_the_same_model() {
 
 #[test]
 fn every_model_is_the_same() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         let config = in_memory(kind);
         let oracle = run(&config);
         assert_same(&with_ranks(&config, 3, 1), &oracle, &format!("{kind:?}"));

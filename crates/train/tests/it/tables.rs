@@ -281,7 +281,7 @@ fn which_tables_share_a_store_does_not_show() {
 
 #[test]
 fn to_name_what_there_is_anyway_changes_nothing() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         let mut config = tiny(kind, 2);
         let unnamed = run(&config);
         config.features = vec![feature("embedding", &["C1-C26"], |_| {})];
@@ -294,7 +294,7 @@ fn to_name_what_there_is_anyway_changes_nothing() {
 
 #[test]
 fn every_model_takes_tables_of_unequal_dimensions() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         let with = |mut config: Config| {
             let (mut wide, mut narrow) =
                 (table("wide", 12, OptimizerKind::Adagrad), table("narrow", 2, OptimizerKind::Sgd));

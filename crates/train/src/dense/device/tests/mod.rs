@@ -165,14 +165,14 @@ fn check_for(config: &Config, steps: &dyn Fn(&Config) -> Steps) {
 
 #[test]
 fn every_model_has_the_bits_of_the_processor() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         check(&job(kind, &[Loss::LogLoss], false));
     }
 }
 
 #[test]
 fn several_labels_and_weights_have_the_bits_of_the_processor() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         check(&job(kind, &[Loss::LogLoss, Loss::SquaredError, Loss::LogLoss], true));
     }
     check(&job(ModelKind::WideDeep, &[Loss::SquaredError], false));
@@ -206,7 +206,7 @@ fn every_optimizer_and_number_of_blocks_has_the_bits_of_the_processor() {
 /// devices.
 #[test]
 fn a_device_with_products_of_its_own_is_near_and_the_same_on_any_number() {
-    for kind in ModelKind::ALL.into_iter().filter(|kind| !kind.reads_sequences()) {
+    for kind in ModelKind::OF_ANY_DATA {
         let config = job(kind, &[Loss::LogLoss], false);
         let expected = train(&mut steps(&config), &config, &SIZES);
         let found = [1, 2, 4].map(|devices| {
