@@ -313,6 +313,7 @@ fn training_that_ends_early_says_so_and_continues_with_other_data() {
     let (said, again) = run(&data, &["--checkpoint=saved", "--resume"]);
     assert!(said.contains(&note) && again["examples"] == 0, "{said}");
     assert_eq!(again["model_digest"], report["model_digest"]);
-    let (said, day) = run(&next, &["--checkpoint=day2", "--from=saved", "--train.patience=0"]);
+    let other = ["--checkpoint=day2", "--from=saved", "--tiers.dram=4MiB", "--train.patience=0"];
+    let (said, day) = run(&next, &other);
     assert!(day["steps_before"] == last && day["examples"].as_u64() > Some(0), "{said}");
 }
