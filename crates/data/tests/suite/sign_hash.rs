@@ -147,7 +147,7 @@ fn nothing_gives_nothing_and_earlier_outputs_stay() {
     }
 }
 
-/// Keys of ids, as an example has them.
+/// Keys of `count` different ids of one column.
 fn ids(count: u64) -> Vec<Key> {
     (0..count).map(|id| key_of("C1", &id.to_le_bytes())).collect()
 }
@@ -188,7 +188,7 @@ fn collisions_and_signs_are_as_frequent_as_by_chance() {
     }
     let mean = |sum: usize| sum as f64 / seeds as f64;
     let (bins, count) = (bins as f64, count as f64);
-    // Of bins with j keys, the share that gives no output: j is even, and half are positive.
+    // A bin gives no output if half of its keys are positive, which needs an even number of keys.
     let none = [(2, 0.5), (4, 0.375), (6, 0.3125)].map(|(keys, share)| {
         let choices = (0..keys)
             .fold(1.0, |product, at| product * (count - f64::from(at)) / f64::from(at + 1) / bins);

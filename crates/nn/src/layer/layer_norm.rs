@@ -110,7 +110,7 @@ fn count<T: Scalar>(columns: usize) -> T {
 
 /// Computes the moments of each group, and the output.
 struct Normalize<'a, T> {
-    columns: usize,            // of a group
+    columns: usize,            // per group
     input: Matrix<'a, T>,      // (rows, groups * columns)
     weight: &'a [T],           // (groups * columns)
     bias: &'a [T],             // (groups * columns)
@@ -144,7 +144,7 @@ impl<T: Scalar> WithSimd for Normalize<'_, T> {
 
 /// `dw = Σ dy ∘ z` and `db = Σ dy`.
 struct ToParameters<'a, T> {
-    columns: usize,          // of a group
+    columns: usize,          // per group
     input: Matrix<'a, T>,    // (rows, groups * columns)
     moments: Matrix<'a, T>,  // (rows, 2 * groups)
     d_output: Matrix<'a, T>, // (rows, groups * columns)
@@ -179,7 +179,7 @@ impl<T: Scalar> WithSimd for ToParameters<'_, T> {
 /// Turns `dy` into `g`, and computes `dx = r (g - mean g - z mean(g ∘ z))` for the columns that
 /// need it.
 struct ToInput<'a, T> {
-    columns: usize,             // of a group
+    columns: usize,             // per group
     input: Matrix<'a, T>,       // (rows, groups * columns)
     moments: Matrix<'a, T>,     // (rows, 2 * groups)
     weight: &'a [T],            // (groups * columns)

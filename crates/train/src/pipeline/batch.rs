@@ -141,7 +141,7 @@ impl BatchStage {
         shuffle.is_active() && shuffle.turn(matches!(held, Some(Ok(Parsed::End(_)))))
     }
 
-    /// Cuts the other feed from now on, if there is one.
+    /// Switches to the other feed; returns false if there is none.
     fn turn_to_other(&mut self) -> bool {
         let Some(other) = &mut self.other else { return false };
         std::mem::swap(&mut self.feed, other);
