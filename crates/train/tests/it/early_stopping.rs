@@ -2,16 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{in_memory, run, surroundings, tiny};
+use crate::common::{in_memory, resume, run, saved_in, stopping, surroundings, tiny};
 use stepwell_base::stage::FullSpeed;
-use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Checkpoint, Placement};
+use stepwell_engine::Checkpoint;
 use stepwell_settings::{BestKind, ExchangeKind, ModelKind};
-use stepwell_train::{Config, Metrics, Observer, Report, Snapshot, Surroundings, train};
+use stepwell_train::{Config, Metrics, Report, Surroundings, train};
 
 const KIND: ModelKind = ModelKind::DeepFm;
 /// Steps of an epoch of the small job.
@@ -28,17 +25,6 @@ fn overfitting(mut config: Config, every: u64) -> Config {
 fn with_patience(mut config: Config, patience: u64) -> Config {
     config.train.patience = patience;
     config
-}
-
-fn saved_in(config: &Config, directory: &Path) -> Config {
-    let mut config = config.clone();
-    config.checkpoint.dir = Some(directory.to_owned());
-    config
-}
-
-fn resume(config: &Config) -> Report {
-    let around = Surroundings { placement: Placement::Resume, ..surroundings(Arc::new(FullSpeed)) };
-    train(config, &around).unwrap()
 }
 
 /// Step and figures of each evaluation.
@@ -69,27 +55,6 @@ fn end(evaluations: &[(u64, Metrics)], by: BestKind, patience: usize) -> (u64, u
     panic!("it never ends early")
 }
 
-/// Asks for a stop after a number of mini-batches, evaluated ones included.
-struct Stopper {
-    stop: StopRequest,
-    after: u64,
-    seen: AtomicU64,
-}
-
-impl Observer for Stopper {
-    fn progress(&self, _snapshot: &Snapshot) {
-        if self.seen.fetch_add(1, Ordering::Relaxed) + 1 == self.after {
-            self.stop.make();
-        }
-    }
-}
-
-fn stopping(after: u64) -> Surroundings {
-    let stop = StopRequest::new();
-    let observer = Stopper { stop: stop.clone(), after, seen: AtomicU64::new(0) };
-    Surroundings { observer: Arc::new(observer), stop, ..surroundings(Arc::new(FullSpeed)) }
-}
-
 #[test]
 fn evaluations_within_epochs_change_no_bit() {
     let (plain, config) = (overfitting(in_memory(KIND), 0), overfitting(in_memory(KIND), 3));
@@ -109,7 +74,7 @@ fn evaluations_within_epochs_change_no_bit() {
     // An evaluation within the first epoch is that of a run that ends there.
     let directory = tempfile::tempdir().unwrap();
     let first = saved_in(&overfitting(in_memory(KIND), 0), directory.path());
-    train(&first, &stopping(6)).unwrap();
+    train(&first, &stopping(6, false)).unwrap();
     let checkpoint = Checkpoint::open(directory.path()).unwrap();
     let around = Surroundings { digest: false, ..surroundings(Arc::new(FullSpeed)) };
     let ended = stepwell_train::evaluate(&first, &around, &checkpoint).unwrap();
@@ -191,7 +156,7 @@ fn a_resumed_run_ends_after_the_same_evaluation() {
         let directory = tempfile::tempdir().unwrap();
         let mut config = saved_in(&tiny, directory.path());
         config.checkpoint.every = 3;
-        let first = train(&config, &stopping(after)).unwrap();
+        let first = train(&config, &stopping(after, false)).unwrap();
         if first.stopped_early.is_some() {
             assert!(first.steps == last && after > last);
             break;

@@ -1,51 +1,17 @@
 //! A run that is asked to stop: after exactly which step, with which checkpoint, and how it
 //! continues.
 
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
-
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{in_memory, run, surroundings, tiny};
+use crate::common::{in_memory, resume, run, saved_in, stopping, surroundings, tiny};
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::stage::FullSpeed;
-use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Checkpoint, Placement};
 use stepwell_settings::{ModelKind, OptimConfig, ScheduleKind};
-use stepwell_train::{
-    Config, Error, Evaluation, Machine, Metrics, Observer, Report, Snapshot, Surroundings, train,
-};
+use stepwell_train::{Config, Error, Machine, Surroundings, train};
 
 const KIND: ModelKind = ModelKind::DeepFm;
-
-/// Asks for a stop after a number of mini-batches, evaluated ones included, or after an evaluation.
-struct Stopper {
-    stop: StopRequest,
-    after: u64,
-    seen: AtomicU64,
-    after_evaluation: bool,
-}
-
-impl Observer for Stopper {
-    fn progress(&self, _snapshot: &Snapshot) {
-        if self.seen.fetch_add(1, Ordering::Relaxed) + 1 == self.after {
-            self.stop.make();
-        }
-    }
-
-    fn evaluated(&self, _evaluation: &Evaluation, _best: Option<&Metrics>) {
-        if self.after_evaluation {
-            self.stop.make();
-        }
-    }
-}
-
-fn stopping(after: u64, after_evaluation: bool) -> Surroundings {
-    let stop = StopRequest::new();
-    let observer = Stopper { stop: stop.clone(), after, seen: AtomicU64::new(0), after_evaluation };
-    Surroundings { observer: Arc::new(observer), stop, ..surroundings(Arc::new(FullSpeed)) }
-}
 
 /// `config` with learning rates that fall over its 20 steps, weight decay and clipping.
 fn with_schedules(mut config: Config) -> Config {
@@ -55,19 +21,6 @@ fn with_schedules(mut config: Config) -> Config {
     (rows.clip_norm, dense.clip_norm) = (Some(0.01), Some(0.1));
     (rows.weight_decay, dense.weight_decay) = (Some(0.1), Some(0.1));
     config
-}
-
-fn saved_in(config: &Config, directory: &Path) -> Config {
-    let mut config = config.clone();
-    config.checkpoint.dir = Some(directory.to_owned());
-    // Settings as text come from a program, so there are none here: this test resumes with the same
-    // settings.
-    config
-}
-
-fn resume(config: &Config) -> Report {
-    let around = Surroundings { placement: Placement::Resume, ..surroundings(Arc::new(FullSpeed)) };
-    train(config, &around).unwrap()
 }
 
 #[test]
