@@ -126,10 +126,7 @@ fn ids_max(files: &[Examples]) -> Vec<usize> {
 }
 
 fn model(config: &mut Config, dice: &mut Dice) {
-    // Half of the jobs have first-order weights.
-    let wide = dice.once_in(2);
-    let kinds = ModelKind::OF_ANY_DATA.into_iter().filter(|kind| kind.has_first_order() == wide);
-    config.model.kind = dice.pick(&kinds.collect::<Vec<_>>());
+    config.model.kind = dice.pick(&ModelKind::OF_ANY_DATA);
     config.model.dim = dice.within(1, 4) as usize;
     config.model.hidden = vec![4];
     (config.model.cross_layers, config.model.bottom) = (1, vec![4]);

@@ -203,7 +203,8 @@ mod tests {
             (kinds.len(), poolings.len()),
             (ModelKind::OF_ANY_DATA.len(), Pooling::ALL.len())
         );
-        assert!(dims.iter().all(|count| *count > 20), "{dims:?}");
+        // Only models with first-order weights have tables without embeddings.
+        assert!(dims[0] > 10 && dims[1..].iter().all(|count| *count > 20), "{dims:?}");
         let counts = [shared, whole, tight, weighed, standard];
         assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
     }
