@@ -126,7 +126,9 @@ fn ids_max(files: &[Examples]) -> Vec<usize> {
 }
 
 fn model(config: &mut Config, dice: &mut Dice) {
-    config.model.kind = dice.pick(&ModelKind::OF_ANY_DATA);
+    // Models with first-order weights count twice, so that half of the jobs have them.
+    let wide = ModelKind::OF_ANY_DATA.into_iter().filter(|kind| kind.has_first_order());
+    config.model.kind = dice.pick(&wide.chain(ModelKind::OF_ANY_DATA).collect::<Vec<_>>());
     config.model.dim = dice.within(1, 4) as usize;
     config.model.hidden = vec![4];
     (config.model.cross_layers, config.model.bottom) = (1, vec![4]);

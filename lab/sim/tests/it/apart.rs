@@ -82,7 +82,7 @@ fn ranks_out_of_step_train_every_step_and_keep_their_bound() {
     println!("{tally:?}");
     assert!(tally.runs > 3 * JOBS && tally.stopped > JOBS / 6, "{tally:?}");
     assert!(tally.resumed > JOBS / 10 && tally.checkpoints > JOBS, "{tally:?}");
-    assert!(tally.in_tables > JOBS && tally.missed > 0, "{tally:?}");
+    assert!(tally.in_tables > JOBS && tally.missed > 1, "{tally:?}");
     assert!(tally.lacked > 2 && tally.dropped > 0 && tally.evictions > 1000, "{tally:?}");
 }
 
