@@ -76,8 +76,8 @@ KERNEL_LANES(dense_norm, IN(float) input, IN(float) moments, IN(float) weight, I
     }
 }
 
-// Two means over each group, which the gradient of every lane of the group needs: of g = dy * w, and
-// of g times the normalized input. // (rows, groups, 2)
+// Two means over each group, (rows, groups, 2): of g = dy * w, and of g times the normalized input.
+// The gradient of every lane of the group needs both.
 KERNEL_LANES(dense_norm_slopes, IN(float) input, IN(float) moments, IN(float) weight,
              IN(float) d_output, OUT(float) slopes, u32 rows, u32 groups, u32 columns,
              u32 stride) {

@@ -22,7 +22,9 @@ impl Shape {
         if evenly && dice.once_in(2) {
             return;
         }
-        sync.dense = dice.pick(&DenseKind::ALL);
+        // Only GeePS has dense tables, whose clocks a rank may lack.
+        let kinds = [&DenseKind::ALL[..], &[DenseKind::Geeps]].concat();
+        sync.dense = dice.pick(&kinds);
         sync.staleness = dice.pick(&[0, 1, 2, 3, 8]);
         (sync.probes, sync.age) = (dice.within(1, ranks.min(3) as u64) as usize, dice.below(6));
         if dice.once_in(3) {
