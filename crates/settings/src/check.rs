@@ -47,6 +47,8 @@ pub(crate) const LEVELS_MAX: usize = 8;
 pub(crate) const MASK_RATIO_MAX: f64 = 16.0;
 /// Most hidden layers; each has its own activations in every thread.
 const LAYERS_MAX: usize = 256;
+/// Most layers of a graph.
+pub(crate) const GRAPH_LAYERS_MAX: usize = 4096;
 /// Most minutes between checkpoints: a year.
 pub(crate) const MINUTES_MAX: f64 = 366.0 * 24.0 * 60.0;
 

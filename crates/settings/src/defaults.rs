@@ -12,11 +12,12 @@ use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{
     BestKind, CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DenseKind,
-    DensePlace, ExchangeKind, FeatureConfig, MissingKind, ModelConfig, ModelKind, OptimConfig,
-    OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig,
-    RowOptimizerConfig, RowOptimizerKind, RowsConfig, RowsKind, SyncConfig, SynthConfig,
-    TableConfig, TierConfig, TrainConfig, TransformKind,
+    DensePlace, ExchangeKind, FeatureConfig, LayerConfig, LayerKind, MissingKind, ModelConfig,
+    ModelKind, OptimConfig, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, PresetKind,
+    RanksConfig, RowOptimizerConfig, RowOptimizerKind, RowsConfig, RowsKind, SyncConfig,
+    SynthConfig, TableConfig, TierConfig, TrainConfig, TransformKind,
 };
+use crate::layer_settings::LAYER_SETTINGS;
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// All settings with the defaults of the table.
@@ -63,6 +64,7 @@ impl Config {
                 target: Vec::new(),
                 sequences: Vec::new(),
                 attention: 0,
+                layers: Vec::new(),
                 init_range: 0.0,
                 init_std: None,
                 init_value: None,
@@ -220,5 +222,23 @@ impl Default for FeatureConfig {
         };
         FEATURE_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut feature));
         feature
+    }
+}
+
+/// All settings with the defaults of their table.
+impl Default for LayerConfig {
+    fn default() -> Self {
+        let mut layer = Self {
+            name: String::new(),
+            kind: LayerKind::default(),
+            inputs: Vec::new(),
+            width: None,
+            function: None,
+            dim: None,
+            bias: true,
+            zero: false,
+        };
+        LAYER_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut layer));
+        layer
     }
 }

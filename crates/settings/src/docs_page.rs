@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
+use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig, TableConfig};
+use crate::layer_settings::LAYER_SETTINGS;
 use crate::setting::{Kept, Setting};
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
@@ -47,6 +48,15 @@ one adds others. [Data](data.md) has examples.
 
 ";
 
+const LAYERS: &str = "
+## Layers
+
+With `model.kind = graph`, the model has exactly these, in the order in which they are computed. In
+a file, each is a `{ ... }` in the list `layers` under `[model]`; elsewhere they are numbered from
+1, and the number after the last one adds another. [Models](models.md) has an example.
+
+";
+
 const COLUMNS: &str = "\
 | key | type | default | kept | what |
 |---|---|---|---|---|
@@ -63,6 +73,8 @@ pub fn page() -> String {
         list("features.N.", FEATURE_SETTINGS, &FeatureConfig::default()),
         DATA.to_owned(),
         list("columns.N.", COLUMN_SETTINGS, &ColumnConfig::default()),
+        LAYERS.to_owned(),
+        list("model.layers.N.", LAYER_SETTINGS, &LayerConfig::default()),
     ]
     .concat()
 }

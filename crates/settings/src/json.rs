@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::all_settings::SETTINGS;
 use crate::as_given::Given;
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig};
+use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig};
+use crate::layer_settings::LAYER_SETTINGS;
 use crate::look_up::{look_up, numbered};
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
@@ -30,6 +31,10 @@ pub fn to_json(config: &Config) -> Value {
     for (column, number) in config.columns.iter().zip(1..) {
         let key = |of: &str| ColumnConfig::key(number, of);
         all.extend(COLUMN_SETTINGS.iter().map(|of| (key(of.key), of.get(column))));
+    }
+    for (layer, number) in config.model.layers.iter().zip(1..) {
+        let key = |of: &str| LayerConfig::key(number, of);
+        all.extend(LAYER_SETTINGS.iter().map(|of| (key(of.key), of.get(layer))));
     }
     Value::Object(all)
 }
@@ -60,9 +65,10 @@ pub fn from_json(value: &Value) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The number of the feature or of the columns in a setting's key.
+/// The number of the feature, the columns or the layer in a setting's key.
 fn number_of(key: &str) -> Option<usize> {
-    let rest = key.strip_prefix("features.").or_else(|| key.strip_prefix("columns."))?;
+    let parts = ["features.", "columns.", "model.layers."];
+    let rest = parts.iter().find_map(|part| key.strip_prefix(part))?;
     numbered(rest.split('.').next()?)
 }
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::all_settings::SETTINGS;
 use crate::as_given::Given;
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig, check_name};
+use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig, TableConfig, check_name};
+use crate::layer_settings::LAYER_SETTINGS;
 use crate::setting::Setting;
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
@@ -23,6 +24,8 @@ pub enum Found {
     Feature(usize, &'static Setting<FeatureConfig>),
     /// A setting of the columns with this number, counted from 1; they may be the next ones.
     Column(usize, &'static Setting<ColumnConfig>),
+    /// A setting of the layer with this number, counted from 1; it may be the next one.
+    Layer(usize, &'static Setting<LayerConfig>),
 }
 
 impl Found {
@@ -33,6 +36,7 @@ impl Found {
             Self::Table(name, setting) => TableConfig::named(name).key(setting.key),
             Self::Feature(number, setting) => FeatureConfig::key(*number, setting.key),
             Self::Column(number, setting) => ColumnConfig::key(*number, setting.key),
+            Self::Layer(number, setting) => LayerConfig::key(*number, setting.key),
         }
     }
 
@@ -44,7 +48,8 @@ impl Found {
         self.give(config, Given::Text(text))
     }
 
-    /// Parses a given value into `config`; adds a missing table, or the next feature or columns.
+    /// Parses a given value into `config`; adds a missing table, or the next feature, columns or
+    /// layer.
     ///
     /// # Errors
     /// As [`Found::set`].
@@ -59,10 +64,13 @@ impl Found {
             Self::Column(number, setting) => {
                 setting.give_as(&key, config.column_mut(*number)?, given)
             }
+            Self::Layer(number, setting) => {
+                setting.give_as(&key, config.layer_mut(*number)?, given)
+            }
         }
     }
 
-    /// The value in `config`; null if it has no such table, feature or columns.
+    /// The value in `config`; null if it has no such table, feature, columns or layer.
     pub fn get(&self, config: &Config) -> Value {
         match self {
             Self::Run(_, setting) => setting.get(config),
@@ -74,6 +82,9 @@ impl Found {
             }
             Self::Column(number, setting) => {
                 column(config, *number).map_or(Value::Null, |column| setting.get(column))
+            }
+            Self::Layer(number, setting) => {
+                layer(config, *number).map_or(Value::Null, |layer| setting.get(layer))
             }
         }
     }
@@ -95,12 +106,19 @@ impl Found {
             Self::Column(number, setting) => {
                 column(config, *number).map_or(Ok(()), |column| setting.check_as(&key, column))
             }
+            Self::Layer(number, setting) => {
+                layer(config, *number).map_or(Ok(()), |layer| setting.check_as(&key, layer))
+            }
         }
     }
 }
 
 fn column(config: &Config, number: usize) -> Option<&ColumnConfig> {
     config.columns.get(number.checked_sub(1)?)
+}
+
+fn layer(config: &Config, number: usize) -> Option<&LayerConfig> {
+    config.model.layers.get(number.checked_sub(1)?)
 }
 
 fn table<'a>(config: &'a Config, name: &str) -> Option<&'a TableConfig> {
@@ -126,7 +144,7 @@ fn named(key: &str) -> Result<(&'static str, &'static Setting), String> {
     names.find(|(name, _)| *name == key).ok_or_else(|| unknown(key))
 }
 
-/// The setting that this key names: of the run, a table, a feature or columns.
+/// The setting that this key names: of the run, a table, a feature, columns or a layer.
 ///
 /// # Errors
 /// As [`find`].
@@ -137,8 +155,35 @@ pub fn look_up(key: &str) -> Result<Found, String> {
     }
 }
 
-/// A setting of a table, a feature or columns; `None` if the key does not have such a form.
+/// A setting of a layer; `None` if the key does not have such a form.
+fn of_layer(key: &str) -> Result<Option<Found>, String> {
+    let Some(rest) = key.strip_prefix("model.layers") else { return Ok(None) };
+    let parts: Vec<&str> = rest.splitn(3, '.').collect();
+    match parts[..] {
+        ["", number, last] => {
+            let number = numbered(number).ok_or_else(|| {
+                format!("{key}: layers are numbered from 1, such as model.layers.1.{last}")
+            })?;
+            let setting = LAYER_SETTINGS.iter().find(|setting| setting.key == last);
+            Ok(setting.map(|setting| Found::Layer(number, setting)))
+        }
+        ["", number] => {
+            let number = numbered(number).unwrap_or(1);
+            Err(format!("{key}: give a setting of the layer, such as model.layers.{number}.kind"))
+        }
+        [""] => Err("model.layers: give a setting of a layer, such as model.layers.1.kind, or \
+                     write layers = [{ name = \"logit\", kind = \"linear\", ... }] in a file"
+            .to_owned()),
+        _ => Ok(None),
+    }
+}
+
+/// A setting of a table, a feature, columns or a layer; `None` if the key does not have such a
+/// form.
 fn of_part(key: &str) -> Result<Option<Found>, String> {
+    if let Some(found) = of_layer(key)? {
+        return Ok(Some(found));
+    }
     let parts: Vec<&str> = key.splitn(3, '.').collect();
     match parts[..] {
         ["tables", name, last] => {
@@ -198,7 +243,7 @@ fn unknown(key: &str) -> String {
     format!("unknown key '{key}'{hint} (`stepwell config` lists all keys)")
 }
 
-/// All keys of the run, and all keys of the table, feature or columns that `key` may name.
+/// All keys of the run, and all keys of the table, feature, columns or layer that `key` may name.
 fn known(key: &str) -> Vec<String> {
     let of_run = SETTINGS.iter().flat_map(Setting::names).map(str::to_owned);
     let parts: Vec<&str> = key.splitn(3, '.').collect();
@@ -214,6 +259,13 @@ fn known(key: &str) -> Vec<String> {
         let keys = COLUMN_SETTINGS.iter().map(|setting| ColumnConfig::key(number, setting.key));
         keys.collect::<Vec<_>>()
     };
+    if let Some((number, _)) =
+        key.strip_prefix("model.layers.").and_then(|rest| rest.split_once('.'))
+    {
+        let number = numbered(number).unwrap_or(1);
+        let keys = LAYER_SETTINGS.iter().map(|setting| LayerConfig::key(number, setting.key));
+        return keys.collect();
+    }
     match parts[..] {
         ["columns", number, _] => numbered(number).map(of_column).unwrap_or_default(),
         ["column", number, _] => {

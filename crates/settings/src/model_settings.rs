@@ -2,7 +2,8 @@
 
 use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
+use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig, TableConfig};
+use crate::layer_settings::LAYER_SETTINGS;
 use crate::setting::{Kept, Setting};
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
@@ -19,7 +20,7 @@ const LAST: [&str; 7] = [
 ];
 
 /// Keys and values of the settings that the bits of the model depend on. Settings of tables,
-/// features and columns come last, if there are any.
+/// features, columns and layers come last, if there are any.
 pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     let mut kept: Vec<(&str, String)> = SETTINGS
         .iter()
@@ -30,6 +31,7 @@ pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     of_tables(config, &mut all);
     of_features(config, &mut all);
     of_columns(config, &mut all);
+    of_layers(config, &mut all);
     all
 }
 
@@ -80,6 +82,14 @@ fn of_columns(config: &Config, all: &mut Vec<(String, String)>) {
     for (column, number) in config.columns.iter().zip(1..) {
         all.extend(COLUMN_SETTINGS.iter().filter_map(|setting| {
             Some((ColumnConfig::key(number, setting.key), setting.kept_in(column)?))
+        }));
+    }
+}
+
+fn of_layers(config: &Config, all: &mut Vec<(String, String)>) {
+    for (layer, number) in config.model.layers.iter().zip(1..) {
+        all.extend(LAYER_SETTINGS.iter().filter_map(|setting| {
+            Some((LayerConfig::key(number, setting.key), setting.kept_in(layer)?))
         }));
     }
 }

@@ -64,8 +64,11 @@ pub(crate) fn for_initial_range(config: &Config) -> Option<&'static str> {
 }
 
 pub(crate) fn without_hidden_layers(config: &Config) -> Option<&'static str> {
-    let is_fm = config.model.kind == ModelKind::Fm;
-    in_lr(config).or(is_fm.then_some("fm has no hidden layers"))
+    match config.model.kind {
+        ModelKind::Fm => Some("fm has no hidden layers"),
+        ModelKind::Graph => Some("graph has the layers of model.layers"),
+        _ => in_lr(config),
+    }
 }
 
 pub(crate) fn outside_final_mlp(config: &Config) -> Option<&'static str> {

@@ -9,12 +9,12 @@ use stepwell_data::{Format, TimePart};
 use stepwell_device::Choice;
 use stepwell_engine::{Lookup, Pooling};
 use stepwell_mem::PolicyKind;
-use stepwell_nn::{Loss, Precision};
+use stepwell_nn::{Function, Loss, Precision};
 use stepwell_optim::Storage;
 
 use crate::as_given::Given;
 use crate::config::{
-    BestKind, ColumnType, DenseKind, DensePlace, ExchangeKind, MissingKind, ModelKind,
+    BestKind, ColumnType, DenseKind, DensePlace, ExchangeKind, LayerKind, MissingKind, ModelKind,
     OptimizerKind, PlaceKind, PresetKind, RowOptimizerKind, RowsKind, ScheduleKind, TransformKind,
 };
 
@@ -326,6 +326,8 @@ names! {
     Loss, |loss| loss.name().to_owned();
     MissingKind, |missing| missing.name().to_owned();
     TimePart, |part| part.name().to_owned();
+    LayerKind, |kind| kind.name().to_owned();
+    Function, |function| function.name().to_owned();
 }
 
 fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {

@@ -75,7 +75,7 @@ fn a_value_of_the_wrong_kind_names_its_key() {
     let mut error = |key: &str, text| find(key).unwrap().set(&mut config, text).unwrap_err();
     assert_eq!(error("data.epochs", "two"), "data.epochs = two: give a whole number");
     let kinds = "lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe, ple, \
-                 din";
+                 din, graph";
     assert!(error("model.kind", "dinn").contains(kinds));
     assert!(error("tiers.dram", "lots").contains("64MiB"));
     let refused = error("rows.storage", "f8");

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config};
+use crate::config::{ColumnConfig, Config, LayerConfig};
+use crate::layer_settings::LAYER_SETTINGS;
 use crate::setting::Setting;
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
@@ -26,6 +27,9 @@ pub fn to_toml(config: &Config) -> String {
             Some(value) => format!("{name} = {value}\n"),
             None => format!("# {name} =\n"),
         };
+        if setting.key == "model.kind" && !config.model.layers.is_empty() {
+            text += &layers_to_toml(&config.model.layers);
+        }
     }
     for table in &config.tables {
         text += &format!("\n[tables.{}]\n", table.name);
@@ -63,6 +67,25 @@ pub fn column_to_toml(column: &ColumnConfig) -> String {
         }
     }
     text
+}
+
+/// Layers as TOML, a line each: name, kind, and the settings that differ from their defaults.
+pub fn layers_to_toml(layers: &[LayerConfig]) -> String {
+    let begun = LayerConfig::default();
+    let mut text = "layers = [\n".to_owned();
+    for layer in layers {
+        let mut parts = Vec::new();
+        for setting in LAYER_SETTINGS {
+            let value = setting.get(layer);
+            if (setting.key == "kind" || value != setting.get(&begun))
+                && let Some(value) = literal(&value)
+            {
+                parts.push(format!("{} = {value}", setting.key));
+            }
+        }
+        text += &format!("    {{ {} }},\n", parts.join(", "));
+    }
+    text + "]\n"
 }
 
 /// A value as TOML; `None` for null.

@@ -4,8 +4,8 @@ use serde_json::Value;
 use stepwell_base::{ByteCount, counted};
 use stepwell_engine::SetAside;
 use stepwell_settings::{
-    COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, SETTINGS, Setting,
-    TABLE_SETTINGS, TableConfig,
+    COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, LAYER_SETTINGS,
+    LayerConfig, SETTINGS, Setting, TABLE_SETTINGS, TableConfig,
 };
 use stepwell_train::{ColumnIds, GroupReport, LabelMetrics, Metrics, Report};
 
@@ -270,8 +270,8 @@ fn row(to: &mut Rows, name: &'static str, value: &str) {
     to.push((name, value.to_owned()));
 }
 
-/// All settings with their help and value. If there are no named tables, features or columns, their
-/// settings are listed with the defaults.
+/// All settings with their help and value. If there are no named tables, features, columns or
+/// layers, their settings are listed with the defaults.
 pub(crate) fn settings(config: &Config) -> Page {
     let mut page = Page::default();
     put_settings(&mut page, "", SETTINGS, config);
@@ -284,6 +284,9 @@ pub(crate) fn settings(config: &Config) -> Page {
     for (column, number) in config.columns.iter().zip(1..) {
         put_settings(&mut page, &format!("columns.{number}."), COLUMN_SETTINGS, column);
     }
+    for (layer, number) in config.model.layers.iter().zip(1..) {
+        put_settings(&mut page, &format!("model.layers.{number}."), LAYER_SETTINGS, layer);
+    }
     if config.columns.is_empty() {
         put_settings(&mut page, "columns.N.", COLUMN_SETTINGS, &ColumnConfig::default());
     }
@@ -292,6 +295,9 @@ pub(crate) fn settings(config: &Config) -> Page {
     }
     if config.features.is_empty() {
         put_settings(&mut page, "features.N.", FEATURE_SETTINGS, &FeatureConfig::default());
+    }
+    if config.model.layers.is_empty() {
+        put_settings(&mut page, "model.layers.N.", LAYER_SETTINGS, &LayerConfig::default());
     }
     page
 }

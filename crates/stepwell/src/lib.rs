@@ -15,6 +15,7 @@ mod ended;
 mod eval;
 mod export;
 mod figures_text;
+mod graph_drawing;
 mod import;
 mod inspect;
 mod launched_ranks;
@@ -42,7 +43,7 @@ use std::ffi::OsString;
 
 use cli::{Cli, ConfigListArgs, Job, TrainArgs};
 use stepwell_cli::{Failure, failure, outputs, say, signals, width};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, ModelKind};
 
 /// Runs the program with the command line `args`, which begins with the program's name; returns the
 /// exit status. If they only ask for help or the version, the process ends.
@@ -82,9 +83,23 @@ fn train_alone_or_launched(args: &TrainArgs) -> Result<(), Failure> {
 
 /// `stepwell config`.
 fn config(args: &ConfigListArgs) -> Result<(), Failure> {
-    let (config, chosen) =
+    let (mut config, chosen) =
         resolve::resolve(&args.settings, None, Config::default()).map_err(Failure::Usage)?;
     train::check(&config, &chosen).map_err(Failure::Usage)?;
+    if args.graph || args.svg.is_some() {
+        let layers = stepwell_train::layers(&config)?;
+        if let Some(path) = &args.svg {
+            graph_drawing::write(path, &layers)?;
+        }
+        if !args.graph {
+            return Ok(());
+        }
+        (config.model.kind, config.model.layers) = (ModelKind::Graph, layers);
+        if !args.json && !args.toml {
+            let layers = stepwell_settings::layers_to_toml(&config.model.layers);
+            return say::whole(&format!("[model]\nkind = \"graph\"\n{layers}"));
+        }
+    }
     if args.json {
         return say::json(&stepwell_settings::to_json(&config));
     }

@@ -2,13 +2,12 @@
 //!
 //! If no feature is named, each id column is one: summed, in one table of all columns.
 
-use std::ops::Range;
 use std::path::PathBuf;
 
 use stepwell_base::Key;
 use stepwell_data::{Chunk, Layout, ReadOptions, Schema};
 use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
-use stepwell_settings::{Config, ModelKind};
+use stepwell_settings::{Config, LayerConfig, LayerKind, ModelKind};
 
 use crate::{Error, Result};
 
@@ -53,30 +52,23 @@ pub(crate) struct Features {
     names: Vec<String>,
     /// Whether ids may have values other than 1.
     valued: bool,
-    /// Sequences that the model reads with their lengths.
-    sequences: Vec<Sequence>,
+    /// Names of the dense columns that have one.
+    dense_names: Vec<Option<String>>,
+    /// Numbers of the features that the model reads as sequences, with their lengths.
+    sequences: Vec<usize>,
 }
 
-/// A sequence of ids, and the item whose embedding is compared with theirs.
+/// A feature's part of the model's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sequence {
-    /// Number of the target's feature.
-    target: usize,
-    /// Number of the sequence's feature.
-    feature: usize,
-}
-
-/// A sequence's place in the model's input.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SequencePlace<'a> {
+pub(crate) struct FeaturePart<'a> {
     /// Name of the column.
-    pub(crate) name: &'a str,
-    /// Columns of the target's embedding.
-    pub(crate) target: Range<usize>,
-    /// Columns of the embeddings of all ids.
-    pub(crate) columns: Range<usize>,
-    /// The most ids.
-    pub(crate) ids: usize,
+    pub(crate) column: &'a str,
+    /// Lanes of an embedding.
+    pub(crate) dim: usize,
+    /// Number of embeddings.
+    pub(crate) fields: usize,
+    /// Whether all ids have one embedding together.
+    pub(crate) is_pooled: bool,
 }
 
 impl Features {
@@ -113,16 +105,19 @@ impl Features {
                 features.push(Feature { column, table, pooling, ids, weight, expected });
             }
         }
-        let names = names(schema, layout);
-        let of = Self { features, tables, schema, names, valued: false, sequences: Vec::new() };
-        of.with_sequences(config)
+        Self::new(features, tables, (schema, layout)).with_sequences(config)
     }
 
     /// Adds the sequences that the model of `config` reads.
     fn with_sequences(mut self, config: &Config) -> Result<Self> {
         let model = &config.model;
-        if model.kind != ModelKind::Din {
-            return Ok(self);
+        match model.kind {
+            ModelKind::Din => {}
+            ModelKind::Graph => {
+                self.sequences = self.attended(&model.layers);
+                return Ok(self);
+            }
+            _ => return Ok(self),
         }
         let (target, sequences) = (&model.target, &model.sequences);
         if target.is_empty() || target.len() != sequences.len() {
@@ -139,10 +134,22 @@ impl Features {
             return Err(Error::Config(format!("model.sequences has {name} twice: give it once")));
         }
         for (target, sequence) in target.iter().zip(sequences) {
-            let (target, feature) = (self.find(target, false)?, self.find(sequence, true)?);
-            self.sequences.push(Sequence { target, feature });
+            self.find(target, false)?;
+            self.sequences.push(self.find(sequence, true)?);
         }
         Ok(self)
+    }
+
+    /// Numbers of the features that `layers` read as sequences, each once. Whether they exist is
+    /// checked when the graph is built.
+    fn attended(&self, layers: &[LayerConfig]) -> Vec<usize> {
+        let mut sequences = Vec::new();
+        for layer in layers.iter().filter(|layer| layer.kind == LayerKind::TargetAttention) {
+            let name = layer.inputs.get(1).and_then(|name| name.strip_prefix("column:"));
+            let found = name.and_then(|name| self.find(name, true).ok());
+            sequences.extend(found.filter(|feature| !sequences.contains(feature)));
+        }
+        sequences
     }
 
     /// Number of the feature of column `name` that is a sequence, or pooled.
@@ -167,7 +174,7 @@ impl Features {
 
     /// Numbers of the columns whose numbers of ids follow the dense features.
     pub(crate) fn lengths(&self) -> Vec<usize> {
-        self.sequences.iter().map(|of| self.features[of.feature].column).collect()
+        self.sequences.iter().map(|of| self.features[*of].column).collect()
     }
 
     /// Names of the columns of [`Features::lengths`].
@@ -175,25 +182,29 @@ impl Features {
         self.lengths().into_iter().map(|column| self.names[column].as_str())
     }
 
-    /// Places of the sequences in the input of a model whose tables have `dims` lanes.
-    pub(crate) fn sequence_places(&self, dims: &[usize]) -> Vec<SequencePlace<'_>> {
-        let mut start = 0;
-        let columns = |feature: &Feature| {
-            let first = start;
-            start += feature.fields() * dims[feature.table];
-            first..start
-        };
-        let columns: Vec<Range<usize>> = self.features.iter().map(columns).collect();
-        let place = |of: &Sequence| {
-            let feature = &self.features[of.feature];
-            SequencePlace {
-                name: &self.names[feature.column],
-                target: columns[of.target].clone(),
-                columns: columns[of.feature].clone(),
-                ids: feature.fields(),
-            }
-        };
-        self.sequences.iter().map(place).collect()
+    /// Numbers of the features that the model reads as sequences.
+    pub(crate) fn sequences(&self) -> &[usize] {
+        &self.sequences
+    }
+
+    /// The parts of the features in the input of a model whose tables have `dims` lanes, in order.
+    pub(crate) fn parts(&self, dims: &[usize]) -> impl Iterator<Item = FeaturePart<'_>> {
+        self.features.iter().map(|feature| FeaturePart {
+            column: &self.names[feature.column],
+            dim: dims[feature.table],
+            fields: feature.fields(),
+            is_pooled: feature.pooling != Pooling::None,
+        })
+    }
+
+    /// Number of dense columns.
+    pub(crate) fn dense(&self) -> usize {
+        self.schema.dense
+    }
+
+    /// Names of the dense columns in order, if they have one.
+    pub(crate) fn dense_names(&self) -> impl Iterator<Item = Option<&str>> {
+        self.dense_names.iter().map(Option::as_deref)
     }
 
     /// A feature for each id column, with as many ids as the column allows.
@@ -209,9 +220,23 @@ impl Features {
             expected: ID,
         };
         let features = (0..schema.id_columns).map(feature).collect();
-        let tables = vec![DEFAULT_TABLE.to_owned()];
-        let names = names(schema, layout);
-        Self { features, tables, schema, names, valued: false, sequences: Vec::new() }
+        Self::new(features, vec![DEFAULT_TABLE.to_owned()], (schema, layout))
+    }
+
+    fn new(
+        features: Vec<Feature>,
+        tables: Vec<String>,
+        (schema, layout): (Schema, Option<&Layout>),
+    ) -> Self {
+        Self {
+            features,
+            tables,
+            schema,
+            names: names(schema, layout),
+            valued: false,
+            dense_names: dense_names(schema, layout),
+            sequences: Vec::new(),
+        }
     }
 
     /// Names of the tables, by number.
@@ -394,6 +419,16 @@ fn names(schema: Schema, layout: Option<&Layout>) -> Vec<String> {
     match layout {
         Some(layout) => layout.id_names().into_iter().map(|(name, _)| name.to_owned()).collect(),
         None => (1..=schema.id_columns).map(|number| format!("C{number}")).collect(),
+    }
+}
+
+/// Names of the dense columns.
+fn dense_names(schema: Schema, layout: Option<&Layout>) -> Vec<Option<String>> {
+    match layout {
+        Some(layout) => {
+            layout.dense_names().into_iter().map(|name| name.map(str::to_owned)).collect()
+        }
+        None => (1..=schema.dense).map(|number| Some(format!("I{number}"))).collect(),
     }
 }
 

@@ -52,8 +52,8 @@ pub use report::{
 };
 pub use resume::{Metric, RunState, Waited};
 pub use run::{
-    RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
-    train,
+    RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, layers, plan, synth_options,
+    tables, train,
 };
 pub use run_plan::StoragePlan;
 pub use statistics::with_statistics;

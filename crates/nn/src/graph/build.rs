@@ -114,7 +114,11 @@ impl<T: Scalar> GraphBuilder<T> {
         Ok(id)
     }
 
-    fn width(&self, layer: &str, source: &Source) -> Result<usize, GraphError> {
+    /// Number of columns that `layer` would read from `source`.
+    ///
+    /// # Errors
+    /// A source that doesn't exist.
+    pub fn width(&self, layer: &str, source: &Source) -> Result<usize, GraphError> {
         let found = match source {
             Source::Columns(range) => {
                 let inside = range.start <= range.end && range.end <= self.input.columns();

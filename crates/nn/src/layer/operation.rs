@@ -29,6 +29,24 @@ pub enum Function {
     Prelu,
 }
 
+impl Function {
+    /// All functions.
+    pub const ALL: [Self; 6] =
+        [Self::Relu, Self::Sigmoid, Self::Tanh, Self::Gelu, Self::Silu, Self::Prelu];
+
+    /// Name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Relu => "relu",
+            Self::Sigmoid => "sigmoid",
+            Self::Tanh => "tanh",
+            Self::Gelu => "gelu",
+            Self::Silu => "silu",
+            Self::Prelu => "prelu",
+        }
+    }
+}
+
 /// How to combine the values under a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {

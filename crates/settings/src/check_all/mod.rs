@@ -1,5 +1,6 @@
 //! Checks of all settings of a run: each alone, by the check of its entry, and several together.
 
+mod layers;
 mod named;
 mod sync;
 
@@ -31,6 +32,7 @@ impl Config {
         check_whole("rows", &self.optim.rows)?;
         check_whole("dense", &self.optim.dense)?;
         check_admission(&self.rows, &|key| format!("rows.{key}"), "give one of them")?;
+        self.check_layers()?;
         self.check_named()
     }
 

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod columns;
 mod device;
+mod layers;
 mod layout;
 mod model;
 mod names;
@@ -24,6 +25,8 @@ use stepwell_optim::Storage;
 pub use self::checkpoints::{BestKind, CheckpointConfig};
 pub use self::columns::{ColumnConfig, ColumnType, MissingKind, TransformKind};
 pub use self::device::DensePlace;
+pub(crate) use self::layers::Need;
+pub use self::layers::{LayerConfig, LayerKind};
 pub use self::model::{ModelConfig, ModelKind};
 pub use self::names::expanded;
 pub(crate) use self::names::ranges;

@@ -2,6 +2,8 @@
 
 use stepwell_nn::Precision;
 
+use super::LayerConfig;
+
 /// Kind of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelKind {
@@ -29,10 +31,13 @@ pub enum ModelKind {
     Ple,
     /// Deep Interest Network.
     Din,
+    /// Layers given one by one.
+    Graph,
 }
 
 impl ModelKind {
-    /// Kinds that take any data; the others read sequences of ids, which settings have to name.
+    /// Kinds that take any data without further settings; the others need sequences of ids or
+    /// layers.
     pub const OF_ANY_DATA: [Self; 11] = [
         Self::Lr,
         Self::Fm,
@@ -48,9 +53,9 @@ impl ModelKind {
     ];
 
     /// All kinds.
-    pub const ALL: [Self; 12] = {
+    pub const ALL: [Self; 13] = {
         let [a, b, c, d, e, f, g, h, i, j, k] = Self::OF_ANY_DATA;
-        [a, b, c, d, e, f, g, h, i, j, k, Self::Din]
+        [a, b, c, d, e, f, g, h, i, j, k, Self::Din, Self::Graph]
     };
 
     /// Name in settings.
@@ -68,6 +73,7 @@ impl ModelKind {
             Self::Mmoe => "mmoe",
             Self::Ple => "ple",
             Self::Din => "din",
+            Self::Graph => "graph",
         }
     }
 
@@ -76,9 +82,9 @@ impl ModelKind {
         matches!(self, Self::Lr | Self::Fm | Self::WideDeep | Self::DeepFm)
     }
 
-    /// Whether it has hidden layers.
+    /// Whether it has hidden layers whose widths are given as `model.hidden`.
     pub const fn has_hidden_layers(self) -> bool {
-        !matches!(self, Self::Lr | Self::Fm)
+        !matches!(self, Self::Lr | Self::Fm | Self::Graph)
     }
 
     /// Whether it adds up the products of all pairs of embeddings.
@@ -122,6 +128,8 @@ pub struct ModelConfig {
     pub sequences: Vec<String>,
     /// Width of the hidden layer of `din`'s attention.
     pub attention: usize,
+    /// Layers of `graph` in the order in which they are computed; the last one has the logits.
+    pub layers: Vec<LayerConfig>,
     /// Initial embedding weights are uniform in [-range, range).
     pub init_range: f64,
     /// Initial embedding weights are normal with this standard deviation instead.

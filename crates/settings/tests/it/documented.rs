@@ -50,7 +50,7 @@ fn a_setting_that_is_named_is_one() {
     ] {
         let text = document(name);
         for word in named(&text) {
-            let key = word.replace("features.N.", "features.1.");
+            let key = word.replace(".N.", ".1.");
             assert!(look_up(&key).is_ok(), "{name}: `{word}`");
             count += 1;
         }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
 use stepwell_settings::{
-    COLUMN_SETTINGS, Config, FEATURE_SETTINGS, SETTINGS, TABLE_SETTINGS, from_json, idle_notes,
-    look_up, model_settings, to_json,
+    COLUMN_SETTINGS, Config, FEATURE_SETTINGS, LAYER_SETTINGS, SETTINGS, TABLE_SETTINGS, from_json,
+    idle_notes, look_up, model_settings, to_json,
 };
 
 const VALUES: [&str; 38] = [
@@ -60,6 +60,8 @@ fn keys() -> impl Strategy<Value = String> {
     let of_table = TABLE_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
     let of_feature = FEATURE_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
     let of_columns = COLUMN_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
+    let of_layers = LAYER_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
+    let numbers_of_layers = select(vec!["1", "2", "3", "0", "x"]);
     let numbers_of = select(vec!["1", "2", "3", "4", "0", "99999999999999999999"]);
     let names = select(vec!["users", "embedding", "a", "", "b c", "é", "tables"]);
     let numbers = select(vec!["1", "2", "3", "0", "-1", "x", "99999999999999999999"]);
@@ -68,6 +70,8 @@ fn keys() -> impl Strategy<Value = String> {
         4 => (names, select(of_table)).prop_map(|(name, key)| format!("tables.{name}.{key}")),
         4 => (numbers, select(of_feature)).prop_map(|(at, key)| format!("features.{at}.{key}")),
         6 => (numbers_of, select(of_columns)).prop_map(|(at, key)| format!("columns.{at}.{key}")),
+        3 => (numbers_of_layers, select(of_layers))
+            .prop_map(|(at, key)| format!("model.layers.{at}.{key}")),
         1 => "[a-z.0-9]{0,20}",
         1 => "\\PC{0,20}",
     ]

@@ -5,11 +5,12 @@
 
 use serde_json::{Map, Value, json};
 use stepwell_settings::{
-    COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, Kept, SETTINGS,
-    Setting, TABLE_SETTINGS, TableConfig, find, from_json, look_up, model_settings, to_json,
+    COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, Kept, LAYER_SETTINGS,
+    LayerConfig, SETTINGS, Setting, TABLE_SETTINGS, TableConfig, find, from_json, look_up,
+    model_settings, to_json,
 };
 
-use crate::fields::{fields, of_column, of_feature, of_table};
+use crate::fields::{fields, of_column, of_feature, of_layer, of_table};
 
 fn all(config: &Config) -> Value {
     let pairs = fields(config).into_iter().map(|(key, value)| (key.to_owned(), value));
@@ -39,6 +40,8 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
         "cosine",
         "device",
         "table",
+        "concat",
+        "relu",
     ];
     let texts = short.into_iter().chain(names);
     let change = |text: &'static str| {
@@ -187,6 +190,22 @@ fn no_setting_of_a_table_or_feature_is_forgotten() {
         &ColumnConfig { names: vec!["a".to_owned()], ..Default::default() },
         of_column,
     );
+    covers(LAYER_SETTINGS, &LayerConfig::default(), of_layer);
+}
+
+#[test]
+fn every_setting_of_a_layer_is_kept_and_read_again() {
+    let mut config = Config::default();
+    config.model.layers = vec![LayerConfig::default(); 11];
+    for setting in LAYER_SETTINGS {
+        let key = format!("model.layers.11.{}", setting.key);
+        let mut other = config.clone();
+        let (layer, text) = changed(setting, &config.model.layers[10]);
+        other.model.layers[10] = layer;
+        let (was, is) = (listed(&config, &key), listed(&other, &key));
+        assert!(was.is_some() && was != is, "{key} = {text}: {was:?} {is:?}");
+        assert_eq!(from_json(&to_json(&other)), Ok(other), "{key} = {text}");
+    }
 }
 
 /// A configuration with two features and two tables, one of them in memory.
@@ -241,8 +260,9 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
     let of_tables = TABLE_SETTINGS.iter().map(|of| ("tables.a", of.key, of.help, of.what()));
     let of_features = FEATURE_SETTINGS.iter().map(|of| ("features.1", of.key, of.help, of.what()));
     let of_columns = COLUMN_SETTINGS.iter().map(|of| ("columns.1", of.key, of.help, of.what()));
+    let of_layers = LAYER_SETTINGS.iter().map(|of| ("model.layers.1", of.key, of.help, of.what()));
     let mut count = 0;
-    let all = of_tables.chain(of_features).chain(of_columns);
+    let all = of_tables.chain(of_features).chain(of_columns).chain(of_layers);
     for (part, key, help, _) in all.filter(|of| of.3 == "name") {
         let refusal = refused(&format!("{part}.{key}"));
         let (_, names) = refusal.split_once("give one of ").unwrap();
@@ -251,5 +271,5 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
             count += 1;
         }
     }
-    assert_eq!(count, 7 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2);
+    assert_eq!(count, 7 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2 + 12 + 6);
 }

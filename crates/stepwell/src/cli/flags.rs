@@ -61,8 +61,9 @@ pub(super) fn keys_of_parts(args: &[OsString]) -> Vec<String> {
     let key = |arg: &OsString| {
         let flag = arg.to_str()?.strip_prefix("--")?;
         let key = flag.split_once('=').map_or(flag, |(key, _)| key);
-        let is_of_part =
-            ["tables.", "features.", "columns."].iter().any(|part| key.starts_with(part));
+        let is_of_part = ["tables.", "features.", "columns.", "model.layers."]
+            .iter()
+            .any(|part| key.starts_with(part));
         is_of_part.then(|| key.to_owned())
     };
     let mut keys: Vec<String> = Vec::new();
@@ -74,7 +75,8 @@ pub(super) fn keys_of_parts(args: &[OsString]) -> Vec<String> {
     keys
 }
 
-/// Adds a flag for each setting, and for each key in `of_parts`, of a table, a feature or columns.
+/// Adds a flag for each setting, and for each key in `of_parts`, of a table, a feature, columns or
+/// a layer.
 /// The help shows the `wanted` ones.
 pub(super) fn with_flags(
     command: Command,

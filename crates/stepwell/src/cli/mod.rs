@@ -121,6 +121,13 @@ pub(crate) struct ConfigListArgs {
     /// Print all settings by key as one JSON object
     #[arg(long, conflicts_with = "toml")]
     pub(crate) json: bool,
+    /// Turn the model into model.kind = graph with its list of layers, and print those; with --toml
+    /// or --json, print all settings
+    #[arg(long)]
+    pub(crate) graph: bool,
+    /// Draw the layers of the model to a file
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// `stepwell plan`.

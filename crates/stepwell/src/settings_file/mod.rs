@@ -56,7 +56,7 @@ pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<S
 }
 
 /// Clears settings that a file replaces as a whole: columns in the file replace all columns,
-/// features and tables; features replace all features.
+/// features and tables; features replace all features, and layers all layers.
 fn begin_anew(table: &DeTable<'_>, config: &mut Config) {
     let has = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
     if has("columns") {
@@ -66,6 +66,11 @@ fn begin_anew(table: &DeTable<'_>, config: &mut Config) {
     if has("columns") || has("features") {
         config.features.clear();
     }
+    if let Some(DeValue::Table(model)) = table.get("model").map(Spanned::get_ref)
+        && model.contains_key("layers")
+    {
+        config.model.layers.clear();
+    }
 }
 
 /// Applies one entry of a file to `config`.
@@ -74,6 +79,7 @@ fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(
         Value::Table(name) => config.table_mut(&name).map(|_| ()),
         Value::Feature(number) => config.feature_mut(number).map(|_| ()),
         Value::Columns(number) => config.column_mut(number).map(|_| ()),
+        Value::Layer(number) => config.layer_mut(number).map(|_| ()),
         Value::One(text) => {
             let setting = look_up(key)?;
             setting.set(config, &text)?;
@@ -90,7 +96,7 @@ fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(
 
 /// One entry of a file.
 struct Found {
-    /// Whole key of a setting, table, feature or columns.
+    /// Whole key of a setting, table, feature, columns or layer.
     key: String,
     /// Byte offset in the text.
     at: usize,
@@ -107,6 +113,8 @@ enum Value {
     Feature(usize),
     /// The head of the columns with this number.
     Columns(usize),
+    /// The head of the layer with this number.
+    Layer(usize),
 }
 
 /// All entries of a file: settings of the run, then tables, columns and features, each in the
@@ -140,6 +148,7 @@ fn in_order<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(&'t Name<'a>, &'t Spanned<De
 fn flatten(name: &str, key: &Name<'_>, value: &Spanned<DeValue<'_>>, found: &mut Vec<Found>) {
     match value.get_ref() {
         DeValue::Table(inner) => flatten_all(name, inner, found),
+        _ if name == LAYERS.name => flatten_numbered(LAYERS, key, value, found),
         other => {
             let at = key.span().start;
             found.push(Found { key: name.to_owned(), at, value: value_of(other) });
@@ -196,6 +205,13 @@ const COLUMNS: Numbered = Numbered {
     name: "columns",
     begun: Value::Columns,
     write: "columns: write [[columns]] for each, and below it names = [\"age\"]",
+};
+
+const LAYERS: Numbered = Numbered {
+    name: "model.layers",
+    begun: Value::Layer,
+    write: "model.layers: write layers = [{ name = \"logit\", kind = \"linear\", ... }], or \
+            [[model.layers]] for each",
 };
 
 fn flatten_numbered(

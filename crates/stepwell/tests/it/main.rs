@@ -24,6 +24,7 @@ mod export;
 mod export_formats;
 mod few_open_files;
 mod given;
+mod graph;
 mod hints;
 mod html;
 mod import;

@@ -13,6 +13,7 @@
 //!   mmoe       tower(mixture of experts of x) by label, an expert is mlp(x), x as in dcn
 //!   ple        mmoe with experts of each label beside the shared ones, in levels
 //!   din        mlp(attention of the target to each sequence, other embeddings, dense)
+//!   graph      layers given one by one
 //! ```
 //!
 //! A model of several labels has a logit for each. All layers but the last are shared, except in
@@ -42,11 +43,10 @@ use stepwell_optim::{
     Schedule,
 };
 use stepwell_settings::{
-    Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, RowOptimizerConfig,
-    RowOptimizerKind, ScheduleKind, TableConfig,
+    Config, LayerConfig, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind,
+    RowOptimizerConfig, RowOptimizerKind, ScheduleKind, TableConfig,
 };
 
-use self::graph::graph;
 use crate::features::{Features, TableInput};
 use crate::labels::{Label, labels};
 use crate::metrics::Meter;
@@ -84,16 +84,19 @@ impl Model {
         let features = Features::of(config, schema)?;
         let named: Vec<TableConfig> =
             features.tables().iter().map(|name| named(&config.tables, name)).collect();
-        let dims: Vec<usize> = named.iter().map(|table| dim_of(config, table)).collect();
-        let columns = features.columns(&dims)?;
-        let of_fields = features.dims(&dims);
+        let mut dims: Vec<usize> = named.iter().map(|table| dim_of(config, table)).collect();
+        let mut columns = features.columns(&dims)?;
         if config.model.kind.has_pairs() || config.model.kind == ModelKind::Dlrm {
-            check_pairs(&config.model, &named[0].name, &of_fields)?;
+            check_pairs(&config.model, &named[0].name, &features.dims(&dims))?;
         }
         let labels: Arc<[Label]> = labels(config)?.into();
-        let places = features.sequence_places(&dims);
-        let graph = graph(config, schema, (&of_fields, &labels, &places));
-        let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
+        let mut graph = graph::graph(config, (&features, &dims), &labels).map_err(Error::Config)?;
+        if graph.untouched() == [0..columns.count] && !graph::reads_lanes(&config.model) {
+            // Rows without embeddings are smaller.
+            dims.fill(0);
+            columns = features.columns(&dims)?;
+            graph = graph::graph(config, (&features, &dims), &labels).map_err(Error::Config)?;
+        }
         check_names(&graph)?;
         let wide = usize::from(graph.reads_first_order());
         let mut tables = Vec::new();
@@ -117,6 +120,17 @@ impl Model {
             labels,
             label_lanes,
         })
+    }
+
+    /// The layers of the model that `config` names, for data of `schema`.
+    ///
+    /// # Errors
+    /// As [`Model::build`].
+    pub(crate) fn layers(config: &Config, schema: Schema) -> Result<Vec<LayerConfig>> {
+        let model = Self::build(config, schema)?;
+        let dims: Vec<usize> = model.tables.iter().map(|table| table.dim).collect();
+        let layers = graph::layers(config, (&model.features, &dims), &model.labels);
+        layers.map_err(Error::Config)
     }
 
     /// The dense part.
@@ -372,3 +386,6 @@ fn f32_kernels() -> String {
     }
     format!("{} f32", std::env::consts::ARCH)
 }
+
+#[cfg(test)]
+mod tests;

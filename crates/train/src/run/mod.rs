@@ -25,7 +25,7 @@ use stepwell_data::Sources;
 use stepwell_engine::TableSpec;
 use stepwell_engine::process_limits::{self, FilesWanted};
 use stepwell_nn::ParameterSpec;
-use stepwell_settings::Config;
+use stepwell_settings::{Config, LayerConfig};
 
 use self::build::{Beginning, StartWith, capacity, ranks_here};
 use self::execute::add_saves;
@@ -128,6 +128,14 @@ fn planned(plan: &RunPlan<'_>, expected: &Expected<'_>) -> Result<(Capacity, Sou
 /// Settings from which no model can be built.
 pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
     Ok(Model::build(config, schema(config)?)?.tables().to_vec())
+}
+
+/// The layers of the model that `config` names, as `model.kind = graph` takes them.
+///
+/// # Errors
+/// Settings from which no model can be built.
+pub fn layers(config: &Config) -> Result<Vec<LayerConfig>> {
+    Model::layers(config, schema(config)?)
 }
 
 /// Returns the dense parameters of the model that `config` names, with their places in the flat

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use stepwell_nn::{NodeView, Operation, Source};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, ModelKind};
 
 use crate::Result;
 use crate::models::Model;
@@ -34,7 +34,9 @@ pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axe
     for (number, node) in nodes.iter().enumerate() {
         let inputs: Vec<Axis> = node.sources.iter().map(|source| values.of(source)).collect();
         let mut output = gates.remove(&number).unwrap_or_else(|| output_of(node, &inputs));
-        if matches!(node.name, "logit" | "logits") && node.columns == logits.len() {
+        let is_last = config.model.kind == ModelKind::Graph && number + 1 == nodes.len();
+        let has_logits = is_last || matches!(node.name, "logit" | "logits");
+        if has_logits && node.columns == logits.len() {
             output.clone_from(&logits);
         }
         for (part, of) in parameters_of(node, &inputs, &output) {

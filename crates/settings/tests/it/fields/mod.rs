@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use stepwell_settings::{
-    CheckpointConfig, ColumnConfig, Config, DataConfig, FeatureConfig, ModelConfig, OptimConfig,
-    OptimizerConfig, PipelineConfig, RanksConfig, RowOptimizerConfig, RowsConfig, SyncConfig,
-    SynthConfig, TableConfig, TierConfig, TrainConfig,
+    CheckpointConfig, ColumnConfig, Config, DataConfig, FeatureConfig, LayerConfig, ModelConfig,
+    OptimConfig, OptimizerConfig, PipelineConfig, RanksConfig, RowOptimizerConfig, RowsConfig,
+    SyncConfig, SynthConfig, TableConfig, TierConfig, TrainConfig,
 };
 
 /// All fields of a configuration. A new field does not compile until it is added here, and then
@@ -176,7 +176,8 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
     let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, .. } = model;
     let ModelConfig { mask_blocks, mask_dim, mask_ratio, experts, label_experts, .. } = model;
     let ModelConfig { levels, tower, target, sequences, attention, .. } = model;
-    let ModelConfig { init_range, init_std, init_value, precision, .. } = model;
+    let ModelConfig { init_range, init_std, init_value, precision, layers, .. } = model;
+    assert!(layers.is_empty(), "they have a list of their own");
     vec![
         ("model.kind", json!(kind.name())),
         ("model.dim", json!(dim)),
@@ -307,6 +308,20 @@ pub(crate) fn of_feature(feature: &FeatureConfig) -> Vec<(&'static str, Value)> 
         ("pooling", json!(pooling.name())),
         ("ids", json!(ids)),
         ("weight", json!(weight)),
+    ]
+}
+
+pub(crate) fn of_layer(layer: &LayerConfig) -> Vec<(&'static str, Value)> {
+    let LayerConfig { name, kind, inputs, width, function, dim, bias, zero } = layer;
+    vec![
+        ("name", json!(name)),
+        ("kind", json!(kind.name())),
+        ("inputs", json!(inputs)),
+        ("width", json!(width)),
+        ("function", json!(function.map(|function| function.name()))),
+        ("dim", json!(dim)),
+        ("bias", json!(bias)),
+        ("zero", json!(zero)),
     ]
 }
 

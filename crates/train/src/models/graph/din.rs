@@ -2,58 +2,59 @@
 
 use std::ops::Range;
 
-use stepwell_nn::{Concat, GraphBuilder, GraphError, InputShape, Source, TargetAttention};
-use stepwell_settings::ModelConfig;
+use stepwell_settings::{LayerConfig, LayerKind, ModelConfig};
 
-use super::parts::{Built, layer, mlp};
-use crate::features::SequencePlace;
+use super::input::{ModelInput, Part};
+use super::layers::Layers;
 
 /// Hidden layers over the attention of each target to its sequence, the other embeddings and the
-/// dense features. The input ends with the lengths of the sequences.
+/// dense features.
+///
+/// # Errors
+/// A target and a sequence whose embeddings differ in their dimensions.
 pub(super) fn din(
-    builder: &mut GraphBuilder<f32>,
-    input: InputShape,
+    layers: &mut Layers,
+    input: &ModelInput<'_>,
     model: &ModelConfig,
-    (sequences, logits): (&[SequencePlace<'_>], usize),
-) -> Built<()> {
-    let first_length = input.columns() - sequences.len();
-    let (mut sources, mut columns) = (Vec::new(), 0);
-    for (length, place) in (first_length..).zip(sequences) {
-        let name = format!("attention/{}", place.name);
-        let dim = place.target.len();
-        if place.columns.len() != place.ids * dim {
-            let of_each = place.columns.len() / place.ids.max(1);
-            let problem = format!(
-                "its target's embedding has dimension {dim}, but those of the sequence have \
-                 {of_each}: give both one table, or tables of one dim"
-            );
-            return Err(GraphError::Shape { layer: name, problem });
+    logits: usize,
+) -> Result<(), String> {
+    let mut sources = Vec::new();
+    for ((target, name), columns) in
+        model.target.iter().zip(&model.sequences).zip(input.sequences())
+    {
+        let of = |is_it: &dyn Fn(&Part<'_>) -> bool| {
+            let part = input.features().find(|part| is_it(part));
+            part.map(|part| (part.dim, input.name(&part.columns))).unwrap_or_default()
+        };
+        let (dim, target) = of(&|part| part.column == target && part.is_pooled);
+        let (of_each, sequence) = of(&|part| part.columns == *columns);
+        if dim != of_each {
+            return Err(format!(
+                "layer 'attention/{name}': its target's embedding has dimension {dim}, but those \
+                 of the sequence have {of_each}: give both one table, or tables of one dim"
+            ));
         }
-        let attention = TargetAttention { dim, steps_max: place.ids, hidden: model.attention };
-        let of = [place.target.clone(), place.columns.clone(), length..length + 1];
-        sources.push(Source::Node(builder.add(&name, attention, &of.map(Source::Columns))?));
-        columns += dim;
+        let name = format!("attention/{name}");
+        let attention = LayerConfig::new(&name, LayerKind::TargetAttention, &[&target, &sequence]);
+        sources.push(layers.add(LayerConfig { width: Some(model.attention), ..attention }));
     }
-    for range in between(sequences, first_length) {
-        columns += range.len();
-        sources.push(Source::Columns(range));
-    }
-    let all = builder.add("all", Concat, &sources)?;
-    let (width, top) = mlp(builder, "mlp", &model.hidden, columns, Source::Node(all))?;
-    builder.add("logit", layer(width, logits, false), &[top]).map(drop)
+    sources.extend(between(input).iter().map(|columns| input.name(columns)));
+    let all = layers.concat("all", &sources);
+    let top = layers.mlp("mlp", &model.hidden, &all);
+    layers.linear("logit", &top, logits);
+    Ok(())
 }
 
-/// The columns up to `end` that belong to no sequence.
-fn between(sequences: &[SequencePlace<'_>], end: usize) -> Vec<Range<usize>> {
-    let mut of_sequences: Vec<Range<usize>> =
-        sequences.iter().map(|place| place.columns.clone()).collect();
+/// The columns that belong to no sequence.
+fn between(input: &ModelInput<'_>) -> Vec<Range<usize>> {
+    let mut of_sequences = input.sequences().to_vec();
     of_sequences.sort_by_key(|columns| columns.start);
     let (mut ranges, mut start) = (Vec::new(), 0);
     for columns in of_sequences {
         ranges.push(start..columns.start.max(start));
         start = start.max(columns.end);
     }
-    ranges.push(start..end);
+    ranges.push(start..input.whole().end);
     ranges.retain(|range| !range.is_empty());
     ranges
 }

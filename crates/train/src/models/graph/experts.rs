@@ -1,56 +1,47 @@
 //! `mmoe` and `ple`: experts that labels mix by gates, and a tower for each label.
 
-use stepwell_nn::{Concat, GraphBuilder, InputShape, Mixture, Source};
-use stepwell_settings::{ModelConfig, ModelKind};
+use stepwell_settings::{LayerConfig, LayerKind, ModelConfig, ModelKind};
 
-use super::parts::{Built, layer, mlp};
-
-/// A value in the graph with its columns.
-type Value = (usize, Source);
+use super::layers::Layers;
 
 /// Levels of experts. In `mmoe`, there is one level, and all experts are shared. In `ple`, each
 /// label also has its own, and a level's mixtures are the next level's inputs.
-pub(super) fn experts(
-    builder: &mut GraphBuilder<f32>,
-    input: InputShape,
-    model: &ModelConfig,
-    labels: &[String],
-) -> Built<()> {
+pub(super) fn experts(layers: &mut Layers, model: &ModelConfig, labels: &[&str]) {
     let (levels, own) = match model.kind {
         ModelKind::Ple => (model.levels, model.label_experts),
         _ => (1, 0),
     };
-    let whole = (input.columns(), Source::Columns(0..input.columns()));
-    let mut shared = whole.clone();
-    let mut of_labels = vec![whole; labels.len()];
+    let mut shared = "input".to_owned();
+    let mut of_labels = vec![shared.clone(); labels.len()];
     for level in 1..=levels {
-        let mut level = Level { builder: &mut *builder, model, level };
-        let common = level.experts(None, &shared, model.experts)?;
+        let mut level = Level { layers: &mut *layers, model, level };
+        let common = level.experts(None, &shared, model.experts);
         let mut all = common.clone();
         let mut mixed = Vec::new();
         for (label, value) in labels.iter().zip(&of_labels) {
-            let experts = level.experts(Some(label), value, own)?;
+            let experts = level.experts(Some(label), value, own);
             all.extend_from_slice(&experts);
             let experts = [common.as_slice(), &experts].concat();
-            mixed.push(level.mixture(Some(label), value, &experts)?);
+            mixed.push(level.mixture(Some(label), value, &experts));
         }
         if level.level < levels {
-            shared = level.mixture(None, &shared, &all)?;
+            shared = level.mixture(None, &shared, &all);
         }
         of_labels = mixed;
     }
     let mut logits = Vec::new();
-    for (label, (columns, value)) in labels.iter().zip(of_labels) {
-        let (width, top) = mlp(builder, &format!("{label}/tower"), &model.tower, columns, value)?;
-        let logit = builder.add(&format!("{label}/logit"), layer(width, 1, false), &[top])?;
-        logits.push(Source::Node(logit));
+    for (label, value) in labels.iter().zip(of_labels) {
+        let top = layers.mlp(&format!("{label}/tower"), &model.tower, &value);
+        logits.push(layers.linear(&format!("{label}/logit"), &top, 1));
     }
-    if logits.len() > 1 { builder.add("logits", Concat, &logits).map(drop) } else { Ok(()) }
+    if logits.len() > 1 {
+        layers.concat("logits", &logits);
+    }
 }
 
 /// A level of experts.
 struct Level<'a> {
-    builder: &'a mut GraphBuilder<f32>,
+    layers: &'a mut Layers,
     model: &'a ModelConfig,
     level: usize,
 }
@@ -66,24 +57,20 @@ impl Level<'_> {
     }
 
     /// Adds `count` experts over `input`, which belong to `label` or to all labels.
-    fn experts(&mut self, label: Option<&str>, input: &Value, count: usize) -> Built<Vec<Value>> {
+    fn experts(&mut self, label: Option<&str>, input: &str, count: usize) -> Vec<String> {
         let expert = |number| {
             let name = self.name(label, &format!("expert{number}/mlp"));
-            mlp(self.builder, &name, &self.model.hidden, input.0, input.1.clone())
+            self.layers.mlp(&name, &self.model.hidden, input)
         };
         (1..=count).map(expert).collect()
     }
 
     /// Adds the mean of `experts`, weighted by a softmax of values that are linear in `input`.
-    fn mixture(&mut self, label: Option<&str>, input: &Value, experts: &[Value]) -> Built<Value> {
-        let columns = experts[0].0;
-        let gate = layer(input.0, experts.len(), false);
-        let name = self.name(label, "gate");
-        let gate = self.builder.add(&name, gate, std::slice::from_ref(&input.1))?;
-        let outputs = experts.iter().map(|(_, output)| output.clone());
-        let sources: Vec<Source> = [Source::Node(gate)].into_iter().chain(outputs).collect();
-        let mixture = Mixture { experts: experts.len(), columns };
+    fn mixture(&mut self, label: Option<&str>, input: &str, experts: &[String]) -> String {
+        let gate = self.layers.linear(&self.name(label, "gate"), input, experts.len());
+        let inputs = [&[gate], experts].concat();
         let name = self.name(label, "mixture");
-        Ok((columns, Source::Node(self.builder.add(&name, mixture, &sources)?)))
+        let mixture = LayerConfig::new(&name, LayerKind::Mixture, &[]);
+        self.layers.add(LayerConfig { inputs, ..mixture })
     }
 }

@@ -1,36 +1,30 @@
 //! `final_mlp`.
 
-use stepwell_nn::{Add, Concat, DotInteraction, GraphBuilder, InputShape, Linear, Source};
-use stepwell_settings::ModelConfig;
+use stepwell_settings::{LayerConfig, LayerKind, ModelConfig};
 
-use super::parts::{Built, layer, mlp};
+use super::input::ModelInput;
+use super::layers::{Layers, linear};
 
 /// Two streams of hidden layers over the whole input, and a bilinear form of their outputs.
 pub(super) fn final_mlp(
-    builder: &mut GraphBuilder<f32>,
-    input: InputShape,
+    layers: &mut Layers,
+    input: &ModelInput<'_>,
     model: &ModelConfig,
     logits: usize,
-) -> Built<()> {
-    let columns = input.columns();
-    let whole = Source::Columns(0..columns);
-    let (width, first) = mlp(builder, "mlp", &model.hidden, columns, whole.clone())?;
-    let (dim, second) = mlp(builder, "second", &model.second, columns, whole)?;
-    let form = Linear { bias: false, ..layer(width, dim, false) };
-    let form = builder.add("bilinear", form, std::slice::from_ref(&first))?;
-    let products = DotInteraction { vectors: 2, dim };
-    let product = builder.add("fusion", products, &[Source::Node(form), second.clone()])?;
-    let (mut columns, mut sources) = (width + dim, vec![first, second]);
+) {
+    let first = layers.mlp("mlp", &model.hidden, "input");
+    let second = layers.mlp("second", &model.second, "input");
+    let dim = model.second.last().copied().unwrap_or(input.whole().len());
+    let form = LayerConfig { bias: false, ..linear("bilinear", &first, dim) };
+    let form = layers.add(form);
+    let vectors = (&[form.as_str(), &second][..], dim);
+    let product = layers.of_vectors("fusion", LayerKind::DotInteraction, vectors);
     if logits > 1 {
-        columns += 1;
-        sources.push(Source::Node(product));
+        let both = layers.concat("both", &[first, second, product]);
+        layers.linear("logits", &both, logits);
+        return;
     }
-    let both = builder.add("both", Concat, &sources)?;
-    let linear = layer(columns, logits, false);
-    if logits > 1 {
-        return builder.add("logits", linear, &[Source::Node(both)]).map(drop);
-    }
-    let linear = builder.add("linear", linear, &[Source::Node(both)])?;
-    let logit = [Source::Node(linear), Source::Node(product)];
-    builder.add("logit", Add, &logit).map(drop)
+    let both = layers.concat("both", &[first, second]);
+    let linear = layers.linear("linear", &both, 1);
+    layers.plain("logit", LayerKind::Add, &[&linear, &product]);
 }

@@ -1,88 +1,78 @@
 //! `mask_net`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use stepwell_nn::{
-    Activate, Concat, Function, GraphBuilder, InputShape, LayerNorm, Linear, Multiply, Source,
-};
-use stepwell_settings::ModelConfig;
+use stepwell_nn::Function;
+use stepwell_settings::{LayerConfig, LayerKind, ModelConfig};
 
-use super::parts::{Built, layer, mlp};
+use super::input::ModelInput;
+use super::layers::{Layers, linear};
 
 /// Blocks side by side, each of which masks the normalized embeddings by the whole input, and
 /// hidden layers over all blocks and the dense features.
 pub(super) fn mask_net(
-    builder: &mut GraphBuilder<f32>,
-    input: InputShape,
+    layers: &mut Layers,
+    input: &ModelInput<'_>,
     model: &ModelConfig,
-    (dims, logits): (&[usize], usize),
-) -> Built<()> {
-    let normed = normalized(builder, dims)?;
-    let mut sources = Vec::new();
+    logits: usize,
+) {
+    let normed = normalized(layers, input);
+    let mut blocks = Vec::new();
     for number in 1..=model.mask_blocks {
         let name = format!("block{number}");
-        sources.push(block(builder, &name, (input, normed.clone()), model)?);
+        blocks.push(block(layers, &name, (&normed, input.embeddings().len()), model));
     }
-    let mut columns = model.mask_blocks * model.mask_dim;
-    sources.push(Source::Columns(input.embedding..input.columns()));
-    columns += input.dense;
-    let all = builder.add("blocks", Concat, &sources)?;
-    let (width, top) = mlp(builder, "mlp", &model.hidden, columns, Source::Node(all))?;
-    builder.add("logit", layer(width, logits, false), &[top]).map(drop)
+    blocks.push("dense".to_owned());
+    let all = layers.concat("blocks", &blocks);
+    let top = layers.mlp("mlp", &model.hidden, &all);
+    layers.linear("logit", &top, logits);
 }
 
 /// The embeddings, each normalized: those of one dimension together, the smallest first.
-fn normalized(builder: &mut GraphBuilder<f32>, dims: &[usize]) -> Built<Source> {
-    let mut of_dims: BTreeMap<usize, Vec<Source>> = BTreeMap::new();
-    let mut column = 0;
-    for dim in dims.iter().filter(|dim| **dim > 0) {
-        let own = column..column + dim;
-        column = own.end;
-        let sources = of_dims.entry(*dim).or_default();
-        match sources.last_mut() {
+fn normalized(layers: &mut Layers, input: &ModelInput<'_>) -> String {
+    let mut of_dims: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
+    for field in input.fields().into_iter().filter(|field| !field.is_empty()) {
+        let columns = of_dims.entry(field.len()).or_default();
+        match columns.last_mut() {
             // Adjacent embeddings are read as one.
-            Some(Source::Columns(last)) if last.end == own.start => last.end = own.end,
-            _ => sources.push(Source::Columns(own)),
+            Some(last) if last.end == field.start => last.end = field.end,
+            _ => columns.push(field),
         }
     }
     let mut norms = Vec::new();
-    for (dim, sources) in of_dims {
-        let groups = dims.iter().filter(|of| **of == dim).count();
-        let embeddings = match sources.as_slice() {
+    for (dim, columns) in of_dims {
+        let names: Vec<String> = columns.iter().map(|columns| input.name(columns)).collect();
+        let embeddings = match names.as_slice() {
             [one] => one.clone(),
-            all => Source::Node(builder.add(&format!("embeddings{dim}"), Concat, all)?),
+            all => layers.concat(&format!("embeddings{dim}"), all),
         };
-        let norm = LayerNorm { groups, columns: dim };
-        norms.push(Source::Node(builder.add(&format!("norm{dim}"), norm, &[embeddings])?));
+        let name = format!("norm{dim}");
+        norms.push(layers.of_vectors(&name, LayerKind::LayerNorm, (&[&embeddings], dim)));
     }
     match norms.as_slice() {
-        [one] => Ok(one.clone()),
-        all => Ok(Source::Node(builder.add("norms", Concat, all)?)),
+        [one] => one.clone(),
+        all => layers.concat("norms", all),
     }
 }
 
 /// A layer over the normalized embeddings `normed` times a mask, which two layers compute from the
 /// whole input.
 fn block(
-    builder: &mut GraphBuilder<f32>,
+    layers: &mut Layers,
     name: &str,
-    (input, normed): (InputShape, Source),
+    (normed, lanes): (&str, usize),
     model: &ModelConfig,
-) -> Built<Source> {
+) -> String {
     let of = |part: &str| format!("{name}/{part}");
-    let (columns, lanes) = (input.columns(), input.embedding);
     let width = ((model.mask_ratio * lanes as f64).round() as usize).max(1);
-    let whole = Source::Columns(0..columns);
-    let aggregate = builder.add(&of("aggregate"), layer(columns, width, true), &[whole])?;
-    let mask = layer(width, lanes, false);
-    let mask = builder.add(&of("mask"), mask, &[Source::Node(aggregate)])?;
-    let masked = builder.add(&of("masked"), Multiply, &[normed, Source::Node(mask)])?;
-    let columns = model.mask_dim;
+    let aggregate = layers.relu(&of("aggregate"), "input", width);
+    let mask = layers.linear(&of("mask"), &aggregate, lanes);
+    let masked = layers.plain(&of("masked"), LayerKind::Multiply, &[normed, &mask]);
     // The normalization has a bias.
-    let hidden = Linear { bias: false, ..layer(lanes, columns, false) };
-    let hidden = builder.add(&of("hidden"), hidden, &[Source::Node(masked)])?;
-    let norm = LayerNorm { groups: 1, columns };
-    let norm = builder.add(&of("norm"), norm, &[Source::Node(hidden)])?;
-    let relu = Activate { function: Function::Relu, columns };
-    Ok(Source::Node(builder.add(&of("relu"), relu, &[Source::Node(norm)])?))
+    let hidden = LayerConfig { bias: false, ..linear(&of("hidden"), &masked, model.mask_dim) };
+    let hidden = layers.add(hidden);
+    let norm = layers.plain(&of("norm"), LayerKind::LayerNorm, &[&hidden]);
+    let relu = LayerConfig::new(&of("relu"), LayerKind::Activate, &[&norm]);
+    layers.add(LayerConfig { function: Some(Function::Relu), ..relu })
 }

@@ -1,54 +1,135 @@
-//! The layers of each model, a file for each family.
+//! The layers of each model, a file for each family, and the graph that they become.
+//!
+//! A model is a list of layers, which `model.kind = graph` takes from settings. The other kinds are
+//! functions that write such a list for the model's features and labels.
 
+mod compile;
 mod dcn;
 mod din;
 mod dlrm;
 mod experts;
 mod final_mlp;
+mod input;
+mod layers;
 mod mask_net;
-mod parts;
 mod sum;
 
-use stepwell_data::Schema;
-use stepwell_nn::{Graph, GraphBuilder, InputShape};
-use stepwell_settings::{Config, ModelKind};
+use std::borrow::Cow;
+use std::ops::Range;
 
+use stepwell_nn::Graph;
+use stepwell_settings::{Config, LayerConfig, ModelConfig, ModelKind};
+
+use self::compile::compile;
 use self::dcn::dcn;
 use self::din::din;
 use self::dlrm::dlrm;
 use self::experts::experts;
 use self::final_mlp::final_mlp;
+use self::input::ModelInput;
+use self::layers::Layers;
 use self::mask_net::mask_net;
-use self::parts::Built;
 use self::sum::sum;
-use crate::features::SequencePlace;
+use crate::features::Features;
 use crate::labels::Label;
 
-/// The graph over fields whose embeddings have `dims` lanes, with a logit for each of `labels`, and
-/// the lengths of `sequences` after the dense features.
+/// The graph over `features` from tables with `dims` lanes, with a logit for each of `labels`.
+///
+/// # Errors
+/// Names the layer and the fix.
 pub(super) fn graph(
     config: &Config,
-    schema: Schema,
-    (dims, labels, sequences): (&[usize], &[Label], &[SequencePlace<'_>]),
-) -> Built<Graph<f32>> {
-    let logits = labels.len();
-    let dense = schema.dense + sequences.len();
-    let input = InputShape { embedding: dims.iter().sum(), dense };
-    let mut builder = GraphBuilder::new(input);
-    match config.model.kind {
+    (features, dims): (&Features, &[usize]),
+    labels: &[Label],
+) -> Result<Graph<f32>, String> {
+    let input = ModelInput::new(features, dims);
+    let layers = layers_over(config, &input, labels)?;
+    let graph = compile(&layers, &input)?.with_precision(config.model.precision);
+    if config.model.kind == ModelKind::Graph {
+        check_outputs(&graph, &layers, labels)?;
+        check_reads(&graph, &input)?;
+    }
+    Ok(graph)
+}
+
+/// Whether a layer reads lanes of the input by their numbers.
+pub(super) fn reads_lanes(model: &ModelConfig) -> bool {
+    model.layers.iter().flat_map(|layer| &layer.inputs).any(|name| name.starts_with("input["))
+}
+
+/// The layers of the model; see [`graph`].
+///
+/// # Errors
+/// Embeddings that a kind of model can't combine.
+pub(super) fn layers(
+    config: &Config,
+    (features, dims): (&Features, &[usize]),
+    labels: &[Label],
+) -> Result<Vec<LayerConfig>, String> {
+    Ok(layers_over(config, &ModelInput::new(features, dims), labels)?.into_owned())
+}
+
+fn layers_over<'a>(
+    config: &'a Config,
+    input: &ModelInput<'_>,
+    labels: &[Label],
+) -> Result<Cow<'a, [LayerConfig]>, String> {
+    let (model, logits) = (&config.model, labels.len());
+    let mut layers = Layers::default();
+    match model.kind {
         ModelKind::Lr | ModelKind::Fm | ModelKind::WideDeep | ModelKind::DeepFm => {
-            sum(&mut builder, input, &config.model, (dims, logits))?;
+            sum(&mut layers, input, model, logits);
         }
-        ModelKind::Dcn | ModelKind::DcnV1 => dcn(&mut builder, input, &config.model, logits)?,
-        ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, (dims, logits))?,
-        ModelKind::FinalMlp => final_mlp(&mut builder, input, &config.model, logits)?,
-        ModelKind::MaskNet => mask_net(&mut builder, input, &config.model, (dims, logits))?,
-        ModelKind::Din => din(&mut builder, input, &config.model, (sequences, logits))?,
+        ModelKind::Dcn | ModelKind::DcnV1 => dcn(&mut layers, model, logits),
+        ModelKind::Dlrm => dlrm(&mut layers, input, model, logits),
+        ModelKind::FinalMlp => final_mlp(&mut layers, input, model, logits),
+        ModelKind::MaskNet => mask_net(&mut layers, input, model, logits),
+        ModelKind::Din => din(&mut layers, input, model, logits)?,
         ModelKind::Mmoe | ModelKind::Ple => {
             // Parameters are named after their label, so that they stay its own when labels change.
-            let names: Vec<String> = labels.iter().map(|label| label.name.clone()).collect();
-            experts(&mut builder, input, &config.model, &names)?;
+            let names: Vec<&str> = labels.iter().map(|label| label.name.as_str()).collect();
+            experts(&mut layers, model, &names);
         }
+        ModelKind::Graph => return Ok(Cow::Borrowed(&model.layers)),
     }
-    Ok(builder.build()?.with_precision(config.model.precision))
+    Ok(Cow::Owned(layers.into_settings()))
+}
+
+/// Refuses a graph whose last layer doesn't give a logit for each label.
+fn check_outputs(
+    graph: &Graph<f32>,
+    layers: &[LayerConfig],
+    labels: &[Label],
+) -> Result<(), String> {
+    let (columns, count) = (graph.outputs(), labels.len());
+    if columns == count {
+        return Ok(());
+    }
+    let name = layers.last().map_or("", |layer| &layer.name);
+    Err(format!(
+        "the last layer, '{name}', has {columns} columns, but it must have as many as there are \
+         labels: {count}"
+    ))
+}
+
+/// Refuses a graph that doesn't read the embeddings of a feature, unless it reads none at all.
+fn check_reads(graph: &Graph<f32>, input: &ModelInput<'_>) -> Result<(), String> {
+    let unread = graph.untouched();
+    if unread == [input.embeddings()] {
+        return Ok(());
+    }
+    let mut features = input.features();
+    let lost = features.find(|part| {
+        let is_in =
+            |of: &&Range<usize>| of.start <= part.columns.start && part.columns.end <= of.end;
+        !part.columns.is_empty() && unread.iter().any(|of| is_in(&of))
+    });
+    match lost {
+        None => Ok(()),
+        Some(part) => Err(format!(
+            "no layer reads the embeddings of column {}: read them, or give [[features]] without \
+             the column",
+            part.column
+        )),
+    }
 }

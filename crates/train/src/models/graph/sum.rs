@@ -1,66 +1,42 @@
 //! `lr`, `fm`, `wide_deep` and `deepfm`.
 
-use stepwell_nn::{Add, Concat, FactorizationMachine, GraphBuilder, InputShape, Source};
-use stepwell_settings::{ModelConfig, ModelKind};
+use stepwell_settings::{LayerConfig, LayerKind, ModelConfig, ModelKind};
 
-use super::parts::{Built, layer, mlp, vectors};
+use super::input::ModelInput;
+use super::layers::{Layers, linear};
 
 /// The models whose logit is a sum: first order, linear in the dense features, and further terms.
 /// Several logits are linear in these terms, each with its own weights.
-pub(super) fn sum(
-    builder: &mut GraphBuilder<f32>,
-    input: InputShape,
-    model: &ModelConfig,
-    (dims, logits): (&[usize], usize),
-) -> Built<()> {
-    let dense = Source::Columns(input.embedding..input.columns());
+pub(super) fn sum(layers: &mut Layers, input: &ModelInput<'_>, model: &ModelConfig, logits: usize) {
+    let first_order = "first_order".to_owned();
     if logits > 1 {
-        let mut shared = vec![Source::FirstOrder, dense];
-        let mut columns = 1 + input.dense;
+        let mut shared = vec![first_order, "dense".to_owned()];
         if model.kind.has_hidden_layers() {
-            let (width, hidden) = tower(builder, input, model)?;
-            columns += width;
-            shared.push(hidden);
+            shared.push(layers.mlp("mlp", &model.hidden, "input"));
         }
         if model.kind.has_pairs() {
-            columns += 1;
-            shared.push(pairs(builder, dims, model.dim)?);
+            shared.push(pairs(layers, input, model.dim));
         }
-        let shared = builder.add("shared", Concat, &shared)?;
-        let logits = layer(columns, logits, false);
-        return builder.add("logits", logits, &[Source::Node(shared)]).map(drop);
+        let shared = layers.concat("shared", &shared);
+        layers.linear("logits", &shared, logits);
+        return;
     }
-    let linear = layer(input.dense, 1, false);
-    let linear = match model.kind {
-        // Without hidden layers, it needs no random start, which a short training would not forget.
-        ModelKind::Lr | ModelKind::Fm => builder.add_at_zero("linear", linear, &[dense])?,
-        _ => builder.add("linear", linear, &[dense])?,
-    };
-    let mut logit = vec![Source::FirstOrder, Source::Node(linear)];
+    // Without hidden layers, it needs no random start, which a short training would not forget.
+    let zero = matches!(model.kind, ModelKind::Lr | ModelKind::Fm);
+    let linear = layers.add(LayerConfig { zero, ..linear("linear", "dense", 1) });
+    let mut terms = vec![first_order, linear];
     if model.kind.has_hidden_layers() {
-        let (width, source) = tower(builder, input, model)?;
-        let top = builder.add("mlp_out", layer(width, 1, false), &[source])?;
-        logit.push(Source::Node(top));
+        let top = layers.mlp("mlp", &model.hidden, "input");
+        terms.push(layers.linear("mlp_out", &top, 1));
     }
     if model.kind.has_pairs() {
-        logit.push(pairs(builder, dims, model.dim)?);
+        terms.push(pairs(layers, input, model.dim));
     }
-    builder.add("logit", Add, &logit).map(drop)
-}
-
-/// Hidden layers over the whole input.
-fn tower(
-    builder: &mut GraphBuilder<f32>,
-    input: InputShape,
-    model: &ModelConfig,
-) -> Built<(usize, Source)> {
-    let columns = input.columns();
-    mlp(builder, "mlp", &model.hidden, columns, Source::Columns(0..columns))
+    layers.add(LayerConfig { inputs: terms, ..LayerConfig::new("logit", LayerKind::Add, &[]) });
 }
 
 /// Second-order term: interactions of pairs of embeddings.
-fn pairs(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built<Source> {
-    let (slots, source) = vectors(builder, dims, dim)?;
-    let fm = builder.add("fm", FactorizationMachine { slots, dim }, &[source])?;
-    Ok(Source::Node(fm))
+fn pairs(layers: &mut Layers, input: &ModelInput<'_>, dim: usize) -> String {
+    let vectors = layers.vectors(input, dim);
+    layers.of_vectors("fm", LayerKind::FactorizationMachine, (&[&vectors], dim))
 }

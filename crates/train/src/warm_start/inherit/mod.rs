@@ -325,10 +325,12 @@ fn origin(number: usize, was: &Model, model: &Model) -> GroupOrigin {
     }
 }
 
-/// Refuses embeddings with fewer lanes, which lose what was learned, except in an `lr` made from
-/// another kind.
+/// Refuses embeddings with fewer lanes, which lose what was learned, except in a kind of model that
+/// reads none, made from another kind.
 fn refuse_cuts(config: &Config, (was, model): (&Was, &Model)) -> Result<()> {
-    if config.model.kind == ModelKind::Lr && was.config.model.kind != ModelKind::Lr {
+    let reads_none = matches!(config.model.kind, ModelKind::Lr | ModelKind::Graph)
+        && model.tables().iter().all(|table| table.dim == 0);
+    if reads_none && was.config.model.kind != config.model.kind {
         return Ok(());
     }
     for table in model.tables() {

@@ -1,0 +1,151 @@
+//! Layers become a graph: names become sources, and sizes follow from the inputs.
+
+use std::collections::HashMap;
+
+use stepwell_nn::{
+    Activate, Activation, Add, Concat, Cross, CrossVector, DotInteraction, FactorizationMachine,
+    Function, Graph, GraphBuilder, GraphError, Layer, LayerNorm, Linear, Mixture, Multiply, NodeId,
+    Source, TargetAttention,
+};
+use stepwell_settings::{LayerConfig, LayerKind};
+
+use super::input::ModelInput;
+
+/// The graph of `layers` over `input`.
+///
+/// # Errors
+/// Names the layer and the fix.
+pub(super) fn compile(
+    layers: &[LayerConfig],
+    input: &ModelInput<'_>,
+) -> Result<Graph<f32>, String> {
+    let mut compiler = Compiler {
+        layers,
+        input,
+        builder: GraphBuilder::new(input.shape()),
+        nodes: HashMap::new(),
+    };
+    for layer in layers {
+        let node = compiler.add(layer)?;
+        compiler.nodes.insert(&layer.name, node);
+    }
+    compiler.builder.build().map_err(|error| error.to_string())
+}
+
+struct Compiler<'a> {
+    layers: &'a [LayerConfig],
+    input: &'a ModelInput<'a>,
+    builder: GraphBuilder<f32>,
+    /// Layers so far, by name.
+    nodes: HashMap<&'a str, NodeId>,
+}
+
+impl Compiler<'_> {
+    fn add(&mut self, layer: &LayerConfig) -> Result<NodeId, String> {
+        let sources: Result<Vec<Source>, String> =
+            layer.inputs.iter().map(|name| self.source(layer, name)).collect();
+        let mut sources = sources?;
+        if layer.kind == LayerKind::TargetAttention {
+            sources.push(self.length(layer, sources.get(1))?);
+        }
+        self.build(layer, &sources).map_err(|error| error.to_string())
+    }
+
+    /// What `name` stands for among the inputs of `layer`.
+    fn source(&self, layer: &LayerConfig, name: &str) -> Result<Source, String> {
+        if let Some(node) = self.nodes.get(name) {
+            return Ok(Source::Node(*node));
+        }
+        if name == "first_order" {
+            return Ok(Source::FirstOrder);
+        }
+        if let Some(columns) = self.input.columns(name) {
+            return Ok(Source::Columns(columns));
+        }
+        let why = if self.layers.iter().any(|of| of.name == name) {
+            "which isn't before it: give layers in the order in which they are computed"
+        } else if name.starts_with("column:") {
+            "but the model reads no such column, or several features of it (column:NAME/1 is the \
+             first)"
+        } else {
+            "which is neither a layer nor a part of the input: input, embeddings, dense, \
+             first_order, column:NAME"
+        };
+        Err(format!("layer '{}' has the input {name}, {why}", layer.name))
+    }
+
+    /// The length of a sequence.
+    fn length(&self, layer: &LayerConfig, sequence: Option<&Source>) -> Result<Source, String> {
+        let length = match sequence {
+            Some(Source::Columns(columns)) => self.input.length_of(columns),
+            _ => None,
+        };
+        let length = length.ok_or_else(|| {
+            format!(
+                "layer '{}': its second input isn't a sequence: give column:NAME of a feature with \
+                 pooling = none",
+                layer.name
+            )
+        })?;
+        Ok(Source::Columns(length..length + 1))
+    }
+
+    fn build(&mut self, layer: &LayerConfig, sources: &[Source]) -> Result<NodeId, GraphError> {
+        let widths: Result<Vec<usize>, GraphError> =
+            sources.iter().map(|source| self.builder.width(&layer.name, source)).collect();
+        let widths = widths?;
+        let first = widths.first().copied().unwrap_or(0);
+        let width = layer.width.unwrap_or(0);
+        // A dimension that doesn't divide the inputs is refused by the layer.
+        let dim = layer.dim.unwrap_or(first).max(1);
+        let vectors = widths.iter().sum::<usize>() / dim;
+        match layer.kind {
+            LayerKind::Linear => {
+                let activation = match layer.function {
+                    Some(_) => Activation::Relu,
+                    None => Activation::Identity,
+                };
+                let bias = layer.bias;
+                let linear = Linear { inputs: first, outputs: width, bias, activation };
+                self.put(layer, linear, sources)
+            }
+            LayerKind::Activate => {
+                let function = layer.function.unwrap_or(Function::Relu);
+                self.put(layer, Activate { function, columns: first }, sources)
+            }
+            LayerKind::Concat => self.put(layer, Concat, sources),
+            LayerKind::Add => self.put(layer, Add, sources),
+            LayerKind::Multiply => self.put(layer, Multiply, sources),
+            LayerKind::Cross => self.put(layer, Cross { columns: first }, sources),
+            LayerKind::CrossVector => self.put(layer, CrossVector { columns: first }, sources),
+            LayerKind::DotInteraction => self.put(layer, DotInteraction { vectors, dim }, sources),
+            LayerKind::FactorizationMachine => {
+                self.put(layer, FactorizationMachine { slots: vectors, dim }, sources)
+            }
+            LayerKind::LayerNorm => {
+                self.put(layer, LayerNorm { groups: vectors, columns: dim }, sources)
+            }
+            LayerKind::Mixture => {
+                let columns = widths.get(1).copied().unwrap_or(0);
+                self.put(layer, Mixture { experts: widths.len() - 1, columns }, sources)
+            }
+            LayerKind::TargetAttention => {
+                let steps_max = widths.get(1).map_or(0, |columns| columns / dim);
+                let attention = TargetAttention { dim, steps_max, hidden: width };
+                self.put(layer, attention, sources)
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        layer: &LayerConfig,
+        computes: impl Layer<f32> + 'static,
+        sources: &[Source],
+    ) -> Result<NodeId, GraphError> {
+        match layer.zero {
+            true => self.builder.add_at_zero(&layer.name, computes, sources),
+            false => self.builder.add(&layer.name, computes, sources),
+        }
+    }
+}
