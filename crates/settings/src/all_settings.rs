@@ -198,6 +198,7 @@ pub const SETTINGS: &[Setting] = &[
     models::TARGET,
     models::SEQUENCES,
     models::ATTENTION,
+    models::DROPOUT,
     setting!(
         "model.init_range",
         model.init_range = 0.01,

@@ -83,6 +83,10 @@ pub(crate) fn part(value: f64, most: f64) -> Outcome {
     right(value > 0.0 && value <= most, value, format_args!("more than 0 and at most {most}"))
 }
 
+pub(crate) fn dropout(rate: f64) -> Outcome {
+    right((0.0..1.0).contains(&rate), rate, format_args!("a share from 0 to below 1"))
+}
+
 pub(crate) fn learning_rate(lr: f64) -> Outcome {
     let give = format_args!("a number above 0 (in f32, at least 1e-45) and at most {LR_MAX}");
     // Optimizers compute in f32.

@@ -64,6 +64,7 @@ impl Config {
                 target: Vec::new(),
                 sequences: Vec::new(),
                 attention: 0,
+                dropout: 0.0,
                 layers: Vec::new(),
                 init_range: 0.0,
                 init_std: None,
@@ -235,6 +236,7 @@ impl Default for LayerConfig {
             width: None,
             function: None,
             dim: None,
+            rate: None,
             bias: true,
             zero: false,
         };

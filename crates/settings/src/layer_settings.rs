@@ -19,7 +19,7 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         kind = LayerKind::Linear,
         Always,
         "linear, activate, concat, add, multiply, cross, cross_vector, dot_interaction, \
-         factorization_machine, layer_norm, mixture or target_attention"
+         factorization_machine, layer_norm, mixture, target_attention or dropout"
     ),
     setting!(
         LayerConfig: "inputs",
@@ -49,6 +49,13 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
          layer_norm"
     )
     .check(|layer| given(layer.dim, |dim| check::count(dim, check::WIDTH_MAX))),
+    setting!(
+        LayerConfig: "rate",
+        rate = None,
+        Always,
+        "share of the values that dropout drops in training"
+    )
+    .check(|layer| given(layer.rate, check::dropout)),
     setting!(
         LayerConfig: "bias",
         bias = true,

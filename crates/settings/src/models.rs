@@ -85,3 +85,12 @@ pub(crate) const ATTENTION: Setting = setting!(
 )
 .check(|config| check::count(config.model.attention, check::WIDTH_MAX))
 .idle(no_effect::outside_din);
+
+pub(crate) const DROPOUT: Setting = setting!(
+    "model.dropout",
+    model.dropout = 0.0,
+    BeyondDefault,
+    "share of the values of each hidden layer that training drops"
+)
+.check(|config| check::dropout(config.model.dropout))
+.idle(no_effect::without_hidden_layers);

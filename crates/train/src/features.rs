@@ -146,10 +146,26 @@ impl Features {
         let mut sequences = Vec::new();
         for layer in layers.iter().filter(|layer| layer.kind == LayerKind::TargetAttention) {
             let name = layer.inputs.get(1).and_then(|name| name.strip_prefix("column:"));
-            let found = name.and_then(|name| self.find(name, true).ok());
-            sequences.extend(found.filter(|feature| !sequences.contains(feature)));
+            let found = name.and_then(|name| self.of_column(name));
+            let is_new = |feature: &usize| {
+                self.features[*feature].pooling == Pooling::None && !sequences.contains(feature)
+            };
+            sequences.extend(found.filter(is_new));
         }
         sequences
+    }
+
+    /// Number of the only feature of column `name`, or of the K-th one of column A for `A/K`.
+    fn of_column(&self, name: &str) -> Option<usize> {
+        let all = |name: &str| {
+            let is_it = |number: &usize| self.names[self.features[*number].column] == name;
+            (0..self.features.len()).filter(is_it).collect::<Vec<_>>()
+        };
+        if let [only] = all(name)[..] {
+            return Some(only);
+        }
+        let (name, number) = name.rsplit_once('/')?;
+        all(name).get(number.parse::<usize>().ok()?.checked_sub(1)?).copied()
     }
 
     /// Number of the feature of column `name` that is a sequence, or pooled.

@@ -75,10 +75,12 @@ fn check_layer(number: usize, layer: &LayerConfig) -> Outcome {
     let key = |setting| LayerConfig::key(number, setting);
     let function = layer.function.map(|function| function.name().to_owned());
     let [width, dim] = [layer.width, layer.dim].map(|of| of.map(|value| value.to_string()));
+    let rate = layer.rate.map(|rate| rate.to_string());
     let given = [
         ("width", width, takes.width, "64"),
         ("function", function, takes.function, "relu"),
         ("dim", dim, takes.dim, "16"),
+        ("rate", rate, takes.rate, "0.1"),
     ];
     for (setting, value, need, example) in given {
         match (value, need) {

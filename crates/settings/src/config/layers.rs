@@ -21,6 +21,8 @@ pub struct LayerConfig {
     pub function: Option<Function>,
     /// Lanes of each vector in the inputs.
     pub dim: Option<usize>,
+    /// Share of values to drop in training.
+    pub rate: Option<f64>,
     /// Whether each column of the output has a bias.
     pub bias: bool,
     /// Whether parameters start at zero.
@@ -55,6 +57,8 @@ pub enum LayerKind {
     Mixture,
     /// Attention of a target to a sequence.
     TargetAttention,
+    /// The input, some of whose values training drops at random.
+    Dropout,
 }
 
 /// What a layer of a kind takes.
@@ -65,6 +69,7 @@ pub(crate) struct Takes {
     pub(crate) width: Need,
     pub(crate) function: Need,
     pub(crate) dim: Need,
+    pub(crate) rate: Need,
     /// Whether it has parameters, which may start at zero.
     pub(crate) zero: bool,
 }
@@ -79,7 +84,7 @@ pub(crate) enum Need {
 
 impl LayerKind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Linear,
         Self::Activate,
         Self::Concat,
@@ -92,6 +97,7 @@ impl LayerKind {
         Self::LayerNorm,
         Self::Mixture,
         Self::TargetAttention,
+        Self::Dropout,
     ];
 
     /// Name in settings.
@@ -109,6 +115,7 @@ impl LayerKind {
             Self::LayerNorm => "layer_norm",
             Self::Mixture => "mixture",
             Self::TargetAttention => "target_attention",
+            Self::Dropout => "dropout",
         }
     }
 
@@ -118,6 +125,7 @@ impl LayerKind {
             Self::Linear => ((1, 1), Required, Optional, Never),
             Self::Activate => ((1, 1), Never, Required, Never),
             Self::Concat | Self::Add => ((1, usize::MAX), Never, Never, Never),
+            Self::Dropout => ((1, 1), Never, Never, Never),
             Self::Multiply | Self::Cross | Self::CrossVector => ((2, 2), Never, Never, Never),
             Self::DotInteraction => ((1, 2), Never, Never, Required),
             Self::FactorizationMachine => ((1, 1), Never, Never, Required),
@@ -127,7 +135,8 @@ impl LayerKind {
         };
         let zero =
             matches!(self, Self::Linear | Self::Cross | Self::CrossVector | Self::TargetAttention);
-        Takes { inputs, width, function, dim, zero }
+        let rate = if matches!(self, Self::Dropout) { Required } else { Never };
+        Takes { inputs, width, function, dim, rate, zero }
     }
 }
 

@@ -128,6 +128,8 @@ pub struct ModelConfig {
     pub sequences: Vec<String>,
     /// Width of the hidden layer of `din`'s attention.
     pub attention: usize,
+    /// Share of the values of each hidden layer that training drops.
+    pub dropout: f64,
     /// Layers of `graph` in the order in which they are computed; the last one has the logits.
     pub layers: Vec<LayerConfig>,
     /// Initial embedding weights are uniform in [-range, range).

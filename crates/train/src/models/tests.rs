@@ -89,6 +89,8 @@ fn shop() -> Config {
         of("item", Pooling::Sum, 1),
         of("a-b", Pooling::None, 4),
         of("shop-1", Pooling::Sum, 1),
+        // The same sequence as a bag.
+        of("items", Pooling::Mean, 5),
     ];
     config
 }
@@ -104,8 +106,9 @@ fn with_kind(mut config: Config, kind: ModelKind) -> Config {
 #[test]
 fn layers_of_a_model_are_the_model() {
     let mut names = String::new();
-    for kind in ModelKind::OF_ANY_DATA {
-        for config in [Config::default(), with_tables(Config::default()), shop()] {
+    for (number, kind) in ModelKind::OF_ANY_DATA.into_iter().enumerate() {
+        for mut config in [Config::default(), with_tables(Config::default()), shop()] {
+            config.model.dropout = [0.0, 0.25][number % 2];
             let config = with_kind(config, kind);
             let graph = as_graph(&config);
             assert_eq!(described(&build(&config).unwrap()), described(&build(&graph).unwrap()));
@@ -129,6 +132,7 @@ fn layers_of_a_model_are_the_model() {
         "\"column:C2/1\"",
         "\"column:C7#1\"",
         "\"column:a-b\"",
+        "\"column:items/1\"",
         "\"column:shop-1-input\"",
     ] {
         assert!(names.contains(name), "{name}");

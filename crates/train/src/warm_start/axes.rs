@@ -83,13 +83,14 @@ fn gates(nodes: &[NodeView<'_>]) -> HashMap<usize, Axis> {
 /// Labels of a node's output: its inputs' where a value is a function of one of theirs.
 fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
     use Operation::{
-        Activate, Concat, Cross, CrossVector, DotInteraction, LayerNorm, Linear, Multiply,
+        Activate, Concat, Cross, CrossVector, DotInteraction, Dropout, LayerNorm, Linear, Multiply,
     };
     match (&node.operation, inputs) {
         (Concat, _) => unique(inputs.concat()),
-        (Cross { .. } | CrossVector { .. } | LayerNorm { .. } | Activate { .. }, [first, ..]) => {
-            first.clone()
-        }
+        (
+            Cross { .. } | CrossVector { .. } | LayerNorm { .. } | Activate { .. } | Dropout { .. },
+            [first, ..],
+        ) => first.clone(),
         (Multiply, [first, second]) => {
             if first.len() < second.len() {
                 second.clone()
@@ -97,7 +98,7 @@ fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
                 first.clone()
             }
         }
-        (DotInteraction { dim, .. }, _) => pairs(&inputs.concat(), *dim),
+        (DotInteraction { dim, .. }, _) => unique(pairs(&inputs.concat(), *dim)),
         // A projection belongs to its field, whose number changes with the other fields.
         (Linear { .. }, [of, ..]) if node.name.starts_with("project") => {
             outputs(&format!("projected {}", of[0]), node.columns)

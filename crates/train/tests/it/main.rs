@@ -5,6 +5,7 @@ mod common;
 mod dense_on_devices;
 mod devices;
 mod din;
+mod dropout;
 mod early_stopping;
 mod last_step;
 mod life;

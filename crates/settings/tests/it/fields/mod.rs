@@ -176,7 +176,7 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
     let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, .. } = model;
     let ModelConfig { mask_blocks, mask_dim, mask_ratio, experts, label_experts, .. } = model;
     let ModelConfig { levels, tower, target, sequences, attention, .. } = model;
-    let ModelConfig { init_range, init_std, init_value, precision, layers, .. } = model;
+    let ModelConfig { init_range, init_std, init_value, precision, dropout, layers, .. } = model;
     assert!(layers.is_empty(), "they have a list of their own");
     vec![
         ("model.kind", json!(kind.name())),
@@ -195,6 +195,7 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
         ("model.target", json!(target)),
         ("model.sequences", json!(sequences)),
         ("model.attention", json!(attention)),
+        ("model.dropout", json!(dropout)),
         ("model.init_range", json!(init_range)),
         ("model.init_std", json!(init_std)),
         ("model.init_value", json!(init_value)),
@@ -312,7 +313,7 @@ pub(crate) fn of_feature(feature: &FeatureConfig) -> Vec<(&'static str, Value)> 
 }
 
 pub(crate) fn of_layer(layer: &LayerConfig) -> Vec<(&'static str, Value)> {
-    let LayerConfig { name, kind, inputs, width, function, dim, bias, zero } = layer;
+    let LayerConfig { name, kind, inputs, width, function, dim, rate, bias, zero } = layer;
     vec![
         ("name", json!(name)),
         ("kind", json!(kind.name())),
@@ -320,6 +321,7 @@ pub(crate) fn of_layer(layer: &LayerConfig) -> Vec<(&'static str, Value)> {
         ("width", json!(width)),
         ("function", json!(function.map(|function| function.name()))),
         ("dim", json!(dim)),
+        ("rate", json!(rate)),
         ("bias", json!(bias)),
         ("zero", json!(zero)),
     ]

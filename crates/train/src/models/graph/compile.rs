@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use stepwell_nn::{
-    Activate, Activation, Add, Concat, Cross, CrossVector, DotInteraction, FactorizationMachine,
-    Function, Graph, GraphBuilder, GraphError, Layer, LayerNorm, Linear, Mixture, Multiply, NodeId,
-    Source, TargetAttention,
+    Activate, Activation, Add, Concat, Cross, CrossVector, DotInteraction, Dropout,
+    FactorizationMachine, Function, Graph, GraphBuilder, GraphError, Layer, LayerNorm, Linear,
+    Mixture, Multiply, NodeId, Source, TargetAttention,
 };
 use stepwell_settings::{LayerConfig, LayerKind};
 
@@ -124,6 +124,10 @@ impl Compiler<'_> {
             }
             LayerKind::LayerNorm => {
                 self.put(layer, LayerNorm { groups: vectors, columns: dim }, sources)
+            }
+            LayerKind::Dropout => {
+                let rate = layer.rate.unwrap_or(0.0);
+                self.put(layer, Dropout { columns: first, rate }, sources)
             }
             LayerKind::Mixture => {
                 let columns = widths.get(1).copied().unwrap_or(0);

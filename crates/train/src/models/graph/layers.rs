@@ -8,12 +8,19 @@ use stepwell_settings::{LayerConfig, LayerKind};
 use super::input::ModelInput;
 
 /// Layers of a model, in the order in which they are computed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Layers {
     layers: Vec<LayerConfig>,
+    /// Share of the values of hidden layers to drop.
+    dropout: f64,
 }
 
 impl Layers {
+    /// No layers yet; training drops a share of `dropout` of the values of hidden layers.
+    pub(super) fn new(dropout: f64) -> Self {
+        Self { layers: Vec::new(), dropout }
+    }
+
     /// The layers as settings.
     pub(super) fn into_settings(self) -> Vec<LayerConfig> {
         self.layers
@@ -62,7 +69,13 @@ impl Layers {
     pub(super) fn mlp(&mut self, name: &str, widths: &[usize], input: &str) -> String {
         let mut input = input.to_owned();
         for (number, width) in (1..).zip(widths) {
-            input = self.relu(&format!("{name}{number}"), &input, *width);
+            let name = format!("{name}{number}");
+            input = self.relu(&name, &input, *width);
+            if self.dropout > 0.0 {
+                let dropout =
+                    LayerConfig::new(&format!("{name}/dropout"), LayerKind::Dropout, &[&input]);
+                input = self.add(LayerConfig { rate: Some(self.dropout), ..dropout });
+            }
         }
         input
     }
