@@ -47,30 +47,7 @@ impl Config {
             },
             data: DataConfig::blank(),
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
-            model: ModelConfig {
-                kind: ModelKind::Lr,
-                dim: 0,
-                hidden: Vec::new(),
-                second: Vec::new(),
-                cross_layers: 0,
-                bottom: Vec::new(),
-                mask_blocks: 0,
-                mask_dim: 0,
-                mask_ratio: 0.0,
-                experts: 0,
-                label_experts: 0,
-                levels: 0,
-                tower: Vec::new(),
-                target: Vec::new(),
-                sequences: Vec::new(),
-                attention: 0,
-                dropout: 0.0,
-                layers: Vec::new(),
-                init_range: 0.0,
-                init_std: None,
-                init_value: None,
-                precision: Precision::default(),
-            },
+            model: ModelConfig::blank(),
             train: TrainConfig {
                 blocks: 0,
                 dense: DensePlace::Host,
@@ -102,6 +79,36 @@ impl Config {
                 keep: 0,
                 best: BestKind::None,
             },
+        }
+    }
+}
+
+impl ModelConfig {
+    /// A placeholder that the table's defaults overwrite completely.
+    fn blank() -> Self {
+        Self {
+            kind: ModelKind::Lr,
+            dim: 0,
+            hidden: Vec::new(),
+            second: Vec::new(),
+            cross_layers: 0,
+            bottom: Vec::new(),
+            mask_blocks: 0,
+            mask_dim: 0,
+            mask_ratio: 0.0,
+            experts: 0,
+            label_experts: 0,
+            levels: 0,
+            tower: Vec::new(),
+            target: Vec::new(),
+            sequences: Vec::new(),
+            attention: 0,
+            dropout: 0.0,
+            layers: Vec::new(),
+            init_range: 0.0,
+            init_std: None,
+            init_value: None,
+            precision: Precision::default(),
         }
     }
 }

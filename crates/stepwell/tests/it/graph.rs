@@ -1,7 +1,5 @@
 //! `model.kind = graph`: a model's list of layers, printed, drawn, trained and refused.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 use std::fs;
 
 use serde_json::Value;

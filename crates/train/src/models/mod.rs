@@ -91,7 +91,7 @@ impl Model {
         }
         let labels: Arc<[Label]> = labels(config)?.into();
         let mut graph = graph::graph(config, (&features, &dims), &labels).map_err(Error::Config)?;
-        if graph.untouched() == [0..columns.count] && !graph::reads_lanes(&config.model) {
+        if !graph::reads_embeddings(&graph) && !graph::reads_lanes(&config.model) {
             // Rows without embeddings are smaller.
             dims.fill(0);
             columns = features.columns(&dims)?;

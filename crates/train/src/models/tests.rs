@@ -1,8 +1,6 @@
 //! A model's list of layers is the model: read back from settings, it has the same nodes,
 //! parameters and tables.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 use stepwell_engine::Pooling;
 use stepwell_settings::{
     ColumnConfig, ColumnType, FeatureConfig, LayerConfig, LayerKind, TableConfig,

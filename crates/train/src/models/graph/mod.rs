@@ -52,6 +52,12 @@ pub(super) fn graph(
     Ok(graph)
 }
 
+/// Whether a layer reads embeddings, unless the model has none.
+pub(super) fn reads_embeddings(graph: &Graph<f32>) -> bool {
+    let whole = 0..graph.input().embedding;
+    whole.is_empty() || graph.untouched().first() != Some(&whole)
+}
+
 /// Whether a layer reads lanes of the input by their numbers.
 pub(super) fn reads_lanes(model: &ModelConfig) -> bool {
     model.layers.iter().flat_map(|layer| &layer.inputs).any(|name| name.starts_with("input["))
@@ -114,10 +120,10 @@ fn check_outputs(
 
 /// Refuses a graph that doesn't read the embeddings of a feature, unless it reads none at all.
 fn check_reads(graph: &Graph<f32>, input: &ModelInput<'_>) -> Result<(), String> {
-    let unread = graph.untouched();
-    if unread == [input.embeddings()] {
+    if !reads_embeddings(graph) {
         return Ok(());
     }
+    let unread = graph.untouched();
     let mut features = input.features();
     let lost = features.find(|part| {
         let is_in =
