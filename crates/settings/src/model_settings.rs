@@ -2,7 +2,7 @@
 
 use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig, TableConfig};
+use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig, ModelKind, TableConfig};
 use crate::layer_settings::LAYER_SETTINGS;
 use crate::setting::{Kept, Setting};
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
@@ -87,6 +87,9 @@ fn of_columns(config: &Config, all: &mut Vec<(String, String)>) {
 }
 
 fn of_layers(config: &Config, all: &mut Vec<(String, String)>) {
+    if config.model.kind != ModelKind::Graph {
+        return;
+    }
     for (layer, number) in config.model.layers.iter().zip(1..) {
         all.extend(LAYER_SETTINGS.iter().filter_map(|setting| {
             Some((LayerConfig::key(number, setting.key), setting.kept_in(layer)?))

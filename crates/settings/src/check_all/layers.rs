@@ -12,30 +12,27 @@ const PARTS: [&str; 4] = ["input", "embeddings", "dense", "first_order"];
 const PREFIXES: [&str; 2] = ["column:", "input["];
 
 impl Config {
-    /// Refuses layers that can't be built whatever the data, and layers that no model has.
+    /// Refuses layers that can't be built whatever the data.
     pub(super) fn check_layers(&self) -> Outcome {
         let layers = &self.model.layers;
-        match (self.model.kind, layers.len()) {
-            (ModelKind::Graph, 0) => {
+        // Other kinds of models ignore them.
+        if self.model.kind != ModelKind::Graph {
+            return Ok(());
+        }
+        match layers.len() {
+            0 => {
                 return Err(
                     "model.kind = graph, but it has no layers: give model.layers, such as \
                             those that `stepwell config --model.kind deepfm --graph` prints"
                         .to_owned(),
                 );
             }
-            (ModelKind::Graph, count) if count > GRAPH_LAYERS_MAX => {
+            count if count > GRAPH_LAYERS_MAX => {
                 return Err(format!(
                     "model.layers has {count} layers: give at most {GRAPH_LAYERS_MAX}"
                 ));
             }
-            (ModelKind::Graph, _) | (_, 0) => {}
-            (kind, _) => {
-                return Err(format!(
-                    "model.layers is given, but model.kind = {} has layers of its own: give \
-                     model.kind = graph, or leave out model.layers",
-                    kind.name()
-                ));
-            }
+            _ => {}
         }
         let mut names = BTreeSet::new();
         for (number, layer) in (1..).zip(layers) {

@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 use stepwell_settings::{
     COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, Kept, LAYER_SETTINGS,
-    LayerConfig, SETTINGS, Setting, TABLE_SETTINGS, TableConfig, find, from_json, look_up,
-    model_settings, to_json,
+    LayerConfig, ModelKind, SETTINGS, Setting, TABLE_SETTINGS, TableConfig, find, from_json,
+    idle_notes, look_up, model_settings, to_json,
 };
 
 use crate::fields::{fields, of_column, of_feature, of_layer, of_table};
@@ -196,6 +196,7 @@ fn no_setting_of_a_table_or_feature_is_forgotten() {
 #[test]
 fn every_setting_of_a_layer_is_kept_and_read_again() {
     let mut config = Config::default();
+    config.model.kind = ModelKind::Graph;
     config.model.layers = vec![LayerConfig::default(); 11];
     for setting in LAYER_SETTINGS {
         let key = format!("model.layers.11.{}", setting.key);
@@ -206,6 +207,11 @@ fn every_setting_of_a_layer_is_kept_and_read_again() {
         assert!(was.is_some() && was != is, "{key} = {text}: {was:?} {is:?}");
         assert_eq!(from_json(&to_json(&other)), Ok(other), "{key} = {text}");
     }
+    // Another kind of model ignores them, with a note.
+    config.model.kind = ModelKind::Dcn;
+    assert_eq!(listed(&config, "model.layers.1.kind"), None);
+    let notes = idle_notes(&["model.layers.1.kind".to_owned()], &config);
+    assert!(notes[0].contains("only graph has layers"), "{notes:?}");
 }
 
 /// A configuration with two features and two tables, one of them in memory.

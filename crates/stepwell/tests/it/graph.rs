@@ -44,6 +44,22 @@ fn printed_layers_are_the_model() {
         "--model.layers.3.width=15",
     ]);
     assert!(resumed.contains("model.layers.3.width"), "{resumed}");
+    // So is a layer more.
+    let more = shop.fails(&[
+        "train",
+        "graph.toml",
+        "--data",
+        &data,
+        "--data.mini_batch=64",
+        "--checkpoint=graph",
+        "--resume",
+        "--model.layers.7.name=again",
+        "--model.layers.7.inputs=logit",
+        "--model.layers.7.width=1",
+    ]);
+    assert!(more.contains("model.layers.7.name = nothing, this run has again"), "{more}");
+    // Another kind of model goes on from it.
+    shop.ok(&args(&[&data], &["--model=lr", "--from=graph", "--checkpoint=lr"]));
     // A new top learns on from the old layers.
     trained("wider", &["--from=graph", "--model.layers.4.width=9"]);
     let diff = shop.run(&["diff", "dcn", "wider"]);
@@ -97,6 +113,8 @@ fn wrong_layers_are_refused_with_their_line() {
     }
     let line = shop.fails(&["config", "--model.layers.2.kind=add"]);
     assert!(line.contains("model.layers.2 skips a number: give model.layers.1"), "{line}");
-    let line = shop.fails(&["config", "--model.layers.1.kind=add", "--model.layers.1.name=a"]);
-    assert!(line.contains("model.layers.1.inputs") || line.contains("layers of its own"), "{line}");
+    let one = ["config", "--model.layers.1.kind=add", "--model.layers.1.name=a"];
+    let line = shop.fails(&[&one[..], &["--model=graph"]].concat());
+    assert!(line.contains("model.layers.1.inputs has 0 names: add takes 1 or more"), "{line}");
+    shop.ok(&one);
 }

@@ -195,9 +195,6 @@ fn layers_that_fit_nothing_are_refused_by_name() {
         let said = refused(&layers);
         assert!(said.contains(says) && !said.contains('\n'), "{says}: {said}");
     }
-    let mut config = Config::default();
-    config.model.layers = fine.to_vec();
-    assert!(build(&config).unwrap_err().to_string().contains("deepfm has layers of its own"));
 }
 
 /// A model without embeddings has no lanes for them, whatever `model.dim` is.

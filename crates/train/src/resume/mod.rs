@@ -269,8 +269,8 @@ impl RunState {
             let nothing = || "nothing".to_owned();
             // Settings that are listed only if they differ from their default had their default.
             let unnamed = || unnamed_text(key);
-            // Tables, features and columns that are not named did not exist.
-            let parts = ["tables.", "features.", "columns."];
+            // Tables, features, columns and layers that are not named did not exist.
+            let parts = ["tables.", "features.", "columns.", "model.layers."];
             let is_part = parts.iter().any(|part| key.starts_with(part));
             let was = was.or_else(unnamed).or_else(|| is_part.then(nothing));
             let was = was.filter(|was| was != is)?;
