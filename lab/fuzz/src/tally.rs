@@ -15,6 +15,10 @@ pub(crate) const MANY: u64 = 400;
 /// Percentage of refused cases and variants that is too many.
 const REFUSED_PERCENT: u64 = 30;
 
+/// Settings that only some models have.
+const DRAWN_SOMETIMES: [&str; 5] =
+    ["pipeline.staleness", "rows.admit_after", "rows.expire_after", "model.dropout", "features"];
+
 /// Counts by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
@@ -79,7 +83,7 @@ impl Tally {
         for key in ["model.kind", "rows.storage", "optim.rows.kind", "model.precision"] {
             self.add(&format!("{key} {}", case.model.get(key)), 1);
         }
-        for key in ["pipeline.staleness", "rows.admit_after", "rows.expire_after", "features"] {
+        for key in DRAWN_SOMETIMES {
             self.add(key, u64::from(!case.model.get(key).is_empty()));
         }
         let machine = &launch.machine;
@@ -141,10 +145,6 @@ impl Tally {
             "data in one file",
             "runs restarted with --force",
             "runs without a listener",
-            "pipeline.staleness",
-            "rows.admit_after",
-            "rows.expire_after",
-            "features",
             "model.precision bf16",
             "machines that asked for more memory",
             "runs of several ranks",
@@ -152,6 +152,7 @@ impl Tally {
         ]
         .map(str::to_owned)
         .to_vec();
+        names.extend(DRAWN_SOMETIMES.map(str::to_owned));
         names.extend(KINDS.map(|kind| format!("model.kind {kind}")));
         names.extend(STORAGES.map(|storage| format!("rows.storage {storage}")));
         names.extend(POLICIES.map(|policy| format!("policy {policy}")));

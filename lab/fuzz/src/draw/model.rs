@@ -67,6 +67,9 @@ impl Model {
         if dice.chance(25) {
             settings.push(("pipeline.staleness", dice.magnitude(1, 9).to_string()));
         }
+        if dice.chance(15) {
+            settings.push(("model.dropout", dice.pick(&["0.1", "0.6"]).to_owned()));
+        }
         life(dice, &mut settings);
         if dice.chance(40) {
             tables(dice, dim, &mut settings);
@@ -74,10 +77,11 @@ impl Model {
         Self(settings)
     }
 
-    /// Whether devices have its optimizers.
+    /// Whether devices have its optimizers and layers.
     pub(crate) fn can_use_devices(&self) -> bool {
         let lacks_kernel = |(key, value): &(&str, String)| {
             key.ends_with("clip_norm")
+                || *key == "model.dropout"
                 || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
         };
         !self.0.iter().any(lacks_kernel)
