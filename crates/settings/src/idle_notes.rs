@@ -2,8 +2,7 @@
 
 use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig, PlaceKind};
-use crate::layer_settings::LAYER_SETTINGS;
+use crate::config::{ColumnConfig, Config, FeatureConfig, PlaceKind};
 use crate::no_effect;
 use crate::setting::Setting;
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
@@ -17,11 +16,15 @@ pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
     let alone = of_run.map(|setting| (setting.key.to_owned(), setting.idle_in(config)));
     let idle = alone.chain(of_parts(config)).filter_map(|(key, why)| Some((key, why?)));
     let is_chosen = |(key, _): &(String, &str)| chosen.contains(key);
+    // Layers have no effect as a whole.
+    let has_layers = chosen.iter().any(|key| key.starts_with("model.layers."));
+    let layers = no_effect::outside_graph(config).filter(|_| has_layers);
+    let layers = layers.map(|why| ("model.layers".to_owned(), why));
     let note = |(key, why)| format!("{key} has no effect, because {why}");
-    idle.filter(is_chosen).map(note).collect()
+    idle.filter(is_chosen).chain(layers).map(note).collect()
 }
 
-/// The settings of named tables, features, columns and layers by key, with the reason if they have no
+/// The settings of named tables, features and columns by key, with the reason if they have no
 /// effect.
 fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
     fn why<T>(config: &Config, setting: &Setting<T>, part: &T) -> Option<&'static str> {
@@ -43,13 +46,8 @@ fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
             (ColumnConfig::key(number, setting.key), why(config, setting, column))
         })
     });
-    let layers = (1..=config.model.layers.len()).flat_map(|number| {
-        LAYER_SETTINGS.iter().map(move |setting| {
-            (LayerConfig::key(number, setting.key), no_effect::outside_graph(config))
-        })
-    });
     // Only this place needs devices.
     let on_devices = config.tables.iter().filter(|table| table.place == PlaceKind::Device);
     let places = on_devices.map(|table| (table.key("place"), no_effect::on_the_host(config)));
-    tables.chain(features).chain(columns).chain(layers).chain(places).collect()
+    tables.chain(features).chain(columns).chain(places).collect()
 }
