@@ -1,6 +1,6 @@
 //! Times forward and backward passes of single image and sequence layers on one thread.
 //!
-//! `cargo run --release -p stepwell-nn --example layers -- [rows] [repetitions]`
+//! `cargo run --release -p stepwell-nn --example layers -- [rows] [repetitions] [part of a name]`
 
 use std::error::Error;
 use std::io::Write as _;
@@ -9,13 +9,23 @@ use std::time::Instant;
 use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, BatchNorm, Block, BlockGradients, Convolution, Dropout, FourierFeatures, Graph,
-    GraphBuilder, Image, InputShape, Layer, Lstm, Matrix, Pool, Pooling, Source, Window, Workspace,
+    GraphBuilder, Image, InputShape, Layer, Lstm, Matrix, Pool, Pooling, Source, TargetAttention,
+    Window, Workspace,
 };
 
 /// A graph with one layer over all columns.
 fn alone(layer: impl Layer<f32> + 'static, columns: usize) -> Result<Graph<f32>, Box<dyn Error>> {
     let mut builder = GraphBuilder::new(InputShape { embedding: columns, dense: 0 });
     builder.add("layer", layer, &[Source::Columns(0..columns)])?;
+    Ok(builder.build()?)
+}
+
+/// A graph with an attention of a target to a sequence and its length.
+fn attention(dim: usize, steps_max: usize, hidden: usize) -> Result<Graph<f32>, Box<dyn Error>> {
+    let end = dim + steps_max * dim;
+    let mut builder = GraphBuilder::new(InputShape { embedding: end + 1, dense: 0 });
+    let inputs = [0..dim, dim..end, end..end + 1].map(Source::Columns);
+    builder.add("layer", TargetAttention { dim, steps_max, hidden }, &inputs)?;
     Ok(builder.build()?)
 }
 
@@ -40,6 +50,7 @@ fn graphs() -> Result<Vec<Named>, Box<dyn Error>> {
         ("max pooling 2x2, 16 of 28x28", alone(pooling(Pool::Max), 12544)?),
         ("average pooling 2x2, 16 of 28x28", alone(pooling(Pool::Average), 12544)?),
         ("LSTM 32 to 64, 20 steps", alone(lstm, 20 * 32 + 1)?),
+        ("attention 64 to 20 of 16", attention(16, 20, 64)?),
         ("Fourier features, 784 to 2048", alone(FourierFeatures::new(784, 2048, 5.0, 1), 784)?),
         ("dropout of 4096", alone(Dropout { columns: 4096, rate: 0.5 }, 4096)?),
         ("normalization of 4096", alone(BatchNorm::new(4096, 1), 4096)?),
@@ -79,8 +90,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rows: usize = arguments.first().map_or(Ok(64), |text| text.parse())?;
     let repetitions = arguments.get(1).map_or(Ok(10), |text| text.parse())?;
+    let wanted = arguments.get(2).map_or("", String::as_str);
     let mut out = std::io::stdout().lock();
-    for (name, graph) in graphs()? {
+    for (name, graph) in graphs()?.into_iter().filter(|(name, _)| name.contains(wanted)) {
         let (flops, seconds) = (graph.flops_per_example(), time(&graph, rows, repetitions));
         let rate =
             |operations: u64, seconds: f64| (operations * rows as u64) as f64 / seconds / 1e9;

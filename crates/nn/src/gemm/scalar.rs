@@ -6,6 +6,7 @@ use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 use bytemuck::Zeroable;
 
 use super::product::Product;
+use crate::exponential;
 
 /// A floating-point number: f32 or f64.
 pub trait Scalar:
@@ -39,6 +40,9 @@ pub trait Scalar:
 
     /// Converts to f64.
     fn to_f64(self) -> f64;
+
+    /// 1 / (1 + e⁻ˣ), computed in this type.
+    fn logistic(self) -> Self;
 }
 
 impl Scalar for f32 {
@@ -55,6 +59,11 @@ impl Scalar for f32 {
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
+
+    #[inline(always)]
+    fn logistic(self) -> Self {
+        exponential::sigmoid_f32(self)
+    }
 }
 
 impl Scalar for f64 {
@@ -70,5 +79,10 @@ impl Scalar for f64 {
     #[inline]
     fn to_f64(self) -> f64 {
         self
+    }
+
+    #[inline(always)]
+    fn logistic(self) -> Self {
+        exponential::sigmoid(self)
     }
 }

@@ -14,15 +14,20 @@ pub(super) fn sum_of<T: Scalar>(lanes: &[T], others: &[T], term: impl Fn(T, T) -
     let mut parts = [T::ZERO; PARTS];
     let ((lanes, rest), (others, others_rest)) =
         (lanes.as_chunks::<PARTS>(), others.as_chunks::<PARTS>());
-    for (lanes, others) in lanes.iter().zip(others) {
+    // Adapters of iterators would be calls in the innermost loops.
+    for group in 0..lanes.len().min(others.len()) {
         for i in 0..PARTS {
-            parts[i] += term(lanes[i], others[i]);
+            parts[i] += term(lanes[group][i], others[group][i]);
         }
     }
-    for (part, (lane, other)) in parts.iter_mut().zip(rest.iter().zip(others_rest)) {
-        *part += term(*lane, *other);
+    for i in 0..rest.len().min(others_rest.len()) {
+        parts[i] += term(rest[i], others_rest[i]);
     }
-    parts.into_iter().fold(T::ZERO, |sum, part| sum + part)
+    let mut sum = T::ZERO;
+    for part in parts {
+        sum += part;
+    }
+    sum
 }
 
 /// Sum of the lanes of a slice.

@@ -18,6 +18,7 @@ mod dropout;
 mod factorization_machine;
 mod fourier_features;
 mod lane_sums;
+mod lanes;
 mod layer_norm;
 mod linear;
 mod lstm;

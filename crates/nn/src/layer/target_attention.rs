@@ -4,37 +4,49 @@
 //! inputs  q (rows, dim)                 target
 //!         [ s₁: dim ][ s₂: dim ] ...    steps_max vectors
 //!         length (rows, 1)
-//! weights hidden_weight W (hidden, 4 dim), weight w (1, hidden)
+//! weights hidden_weight W = [ W_q | W_s | W_d | W_p ] (hidden, 4 dim), weight w (1, hidden)
 //! biases  hidden_bias b (hidden), bias c (1)
 //!
-//! step t      f = [ q | s_t | q - s_t | q ∘ s_t ]
-//!             h = σ(W f + b),   a = h·w + c          not normalized over the steps
+//! step t      h = σ(W [ q | s_t | q - s_t | q ∘ s_t ] + b)
+//!             a = h·w + c                                not normalized over the steps
 //! output      y = a₁ s₁ + a₂ s₂ + ...                               // (rows, dim)
-//! kept        [ h | a ] of each step that counts, one after another
+//! kept        a of each step that counts, one after another; then h of each
 //! ```
 //!
 //! Steps past the length don't count: their vectors are never read, and have gradient 0. A length
 //! is rounded down to an integer from 0 to `steps_max`; NaN means all steps. The output of an
 //! example without steps is 0.
 //!
-//! The steps of all examples of a block, in order, are divided into chunks, whose features are
-//! gathered in one matrix each. So products have no rows for padding, and work is proportional to
-//! the lengths. In the backward pass, `[ f_q | f_s | f_d | f_p ]` is the gradient of the features:
+//! Parts of W that meet the same values are added first, so a product of half the size remains for
+//! each step, and one for each example:
 //!
 //! ```text
-//! da = dy·s_t,   dw += da h,   dc += da,   dz = da w ∘ h ∘ (1 - h)
-//! dW += dzᵀ f,   db += dz,     df = dz W
-//! dq += f_q + f_d + f_p ∘ s_t,   ds_t = f_s - f_d + f_p ∘ q + a dy
+//! A = W_q + W_d,   B = [ W_s - W_d | W_p ],   f = [ s_t | q ∘ s_t ]
+//! u = A q + b,     h = σ(B f + u)
 //! ```
 //!
-//! Sums of parameters run over the steps in order. Dot products run over the lanes in the order of
-//! `lane_sums`.
+//! The steps of all examples of a block, in order, are divided into chunks, whose features f are
+//! gathered in one matrix each. So products have no rows for padding, and work is proportional to
+//! the lengths. In the backward pass, `[ f_s | f_p ]` is the gradient of the features:
+//!
+//! ```text
+//! da = dy·s_t,     dw += da h,   dc += da,   dz = da w ∘ h ∘ (1 - h)
+//! dB += dzᵀ f,     du += dz      over the example's steps
+//! [ f_s | f_p ] = dz B
+//! dq += f_p ∘ s_t,               ds_t = f_s + f_p ∘ q + a dy
+//! dA = duᵀ q,      db = Σ du,    dq += du A           after all steps
+//! dW_q = dA,       dW_s = dB_s,  dW_d = dA - dB_s,    dW_p = dB_p
+//! ```
+//!
+//! Sums of w, c and B run over the steps in order, those of A and b over the examples. Dot products
+//! run over the lanes in the order of `lane_sums`. The logistic function is computed in the type
+//! of the numbers.
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::activate::sigmoid;
 use super::add::copy;
 use super::lane_sums::dot;
+use super::lanes::set;
 use super::sequence::steps_of;
 use super::{
     Backward, Flops, Forward, GradientOut, Inputs, Layer, Operation, Reads, clear_columns,
@@ -59,21 +71,58 @@ pub struct TargetAttention {
 }
 
 impl TargetAttention {
-    fn features(&self) -> usize {
+    /// Columns of the hidden weight.
+    fn columns(&self) -> usize {
         4 * self.dim
     }
 
-    /// Lanes kept per step.
-    fn kept_of_step(&self) -> usize {
-        self.hidden + 1
+    /// Features of a step.
+    fn features(&self) -> usize {
+        2 * self.dim
+    }
+
+    /// Lanes of A and of B.
+    fn lanes_of_weights(&self) -> [usize; 2] {
+        [self.hidden * self.dim, self.hidden * self.features()]
     }
 
     /// Weight and bias of the hidden layer, and of the sum over it.
     fn parts<'a, T: Scalar>(&self, parameters: &'a [T]) -> [&'a [T]; 4] {
-        let (of_hidden, rest) = parameters.split_at(self.hidden * self.features());
+        let (of_hidden, rest) = parameters.split_at(self.hidden * self.columns());
         let (hidden_bias, rest) = rest.split_at(self.hidden);
         let (weight, bias) = rest.split_at(self.hidden);
         [of_hidden, hidden_bias, weight, bias]
+    }
+
+    /// Adds the parts of the hidden weight up to A and B.
+    fn add_up<'a, T: Scalar>(&self, of_hidden: &[T], [a, b]: [&'a mut [T]; 2]) -> Weights<'a, T> {
+        let Self { dim, hidden, .. } = *self;
+        let rows = a.chunks_exact_mut(dim).zip(b.chunks_exact_mut(self.features()));
+        for ((a, b), weight) in rows.zip(of_hidden.chunks_exact(self.columns())) {
+            let (both, others) = weight.split_at(2 * dim);
+            let ((q, s), (d, p)) = (both.split_at(dim), others.split_at(dim));
+            let (b_s, b_p) = b.split_at_mut(dim);
+            a.iter_mut().zip(q.iter().zip(d)).for_each(|(a, (q, d))| *a = *q + *d);
+            b_s.iter_mut().zip(s.iter().zip(d)).for_each(|(b, (s, d))| *b = *s - *d);
+            b_p.copy_from_slice(p);
+        }
+        let of_target = Matrix::packed(a, hidden, dim);
+        Weights { of_target, of_features: Matrix::packed(b, hidden, self.features()) }
+    }
+
+    /// Turns gradients of A and B into the hidden weight's.
+    fn divide<T: Scalar>(&self, [d_a, d_b]: [&[T]; 2], d_of_hidden: &mut [T]) {
+        let dim = self.dim;
+        let rows = d_a.chunks_exact(dim).zip(d_b.chunks_exact(self.features()));
+        for ((a, b), to) in rows.zip(d_of_hidden.chunks_exact_mut(self.columns())) {
+            let (b_s, b_p) = b.split_at(dim);
+            let (both, others) = to.split_at_mut(2 * dim);
+            let (of_d, of_p) = others.split_at_mut(dim);
+            both[..dim].copy_from_slice(a);
+            both[dim..].copy_from_slice(b_s);
+            of_d.iter_mut().zip(a.iter().zip(b_s)).for_each(|(to, (a, b))| *to = *a - *b);
+            of_p.copy_from_slice(b_p);
+        }
     }
 
     fn sequences<'a, T: Scalar>(&self, inputs: &Inputs<'a, T>) -> Sequences<'a, T> {
@@ -109,17 +158,13 @@ impl<T: Scalar> Layer<T> for TargetAttention {
             shape,
             initial: Initial::uniform_over(inputs),
         };
-        let (hidden, features) = (self.hidden, self.features());
+        let (hidden, columns) = (self.hidden, self.columns());
         vec![
-            of("hidden_weight", vec![hidden, features], features),
-            of("hidden_bias", vec![hidden], features),
+            of("hidden_weight", vec![hidden, columns], columns),
+            of("hidden_bias", vec![hidden], columns),
             of("weight", vec![1, hidden], hidden),
             of("bias", vec![1], hidden),
         ]
-    }
-
-    fn weight(&self) -> Option<[usize; 2]> {
-        Some([self.hidden, self.features()])
     }
 
     fn reads(&self) -> Reads {
@@ -127,14 +172,15 @@ impl<T: Scalar> Layer<T> for TargetAttention {
     }
 
     fn kept_columns(&self) -> usize {
-        self.steps_max * self.kept_of_step()
+        self.steps_max * (1 + self.hidden)
     }
 
-    /// Features, their gradients and the hidden layer's of a chunk; gradients of the targets and of
-    /// all steps.
+    /// A and B; features, their gradients and the hidden layer's of a chunk; u; gradients of A, B,
+    /// u, the targets and all steps.
     fn scratch_lanes(&self, rows: usize) -> usize {
+        let weights: usize = self.lanes_of_weights().iter().sum();
         let chunk = CHUNK * (2 * self.features() + self.hidden);
-        chunk + rows * self.dim * (1 + self.steps_max)
+        2 * weights + chunk + rows * (self.hidden + self.dim * (1 + self.steps_max))
     }
 
     fn product_side(&self) -> usize {
@@ -144,90 +190,111 @@ impl<T: Scalar> Layer<T> for TargetAttention {
     /// Counts sequences with all steps; an exponential counts as one operation.
     fn flops(&self, _: &[usize], wanted: &[usize]) -> Flops {
         let [dim, hidden, steps] = [self.dim, self.hidden, self.steps_max].map(|of| of as u64);
-        let product = 2 * 4 * dim * hidden;
-        let to_inputs = if wanted[..2] == [0, 0] { 0 } else { product + 9 * dim };
+        let (once, product) = (2 * dim * hidden, 2 * 2 * dim * hidden);
+        let to_inputs = |work| if wanted[..2] == [0, 0] { 0 } else { work };
+        let of_step = product + 3 * dim + 7 * hidden + to_inputs(product + 6 * dim);
         Flops {
-            forward: steps * (product + 4 * dim + 6 * hidden),
-            backward: steps * (product + 4 * dim + 7 * hidden + to_inputs),
+            forward: once + hidden + steps * (product + 3 * dim + 6 * hidden),
+            backward: once + hidden + to_inputs(once) + steps * of_step,
         }
     }
 
     fn forward(&self, mut pass: Forward<'_, T>) {
         let [of_hidden, hidden_bias, weight, bias] = self.parts(pass.parameters);
-        let of_hidden = Matrix::packed(of_hidden, self.hidden, self.features());
-        let of_hidden = transposed(of_hidden).with_packed(pass.packed_weight);
-        let sequences = self.sequences(&pass.inputs);
-        (0..pass.output.rows()).for_each(|row| pass.output.row(row).fill(T::ZERO));
+        let (sequences, rows) = (self.sequences(&pass.inputs), pass.output.rows());
+        let [for_a, for_b] = self.lanes_of_weights();
+        let [a, b, of_targets, features] =
+            divided(pass.scratch, [for_a, for_b, rows * self.hidden, CHUNK * self.features()]);
+        let weights = self.add_up(of_hidden, [a, b]);
+        let mut of_targets = MatrixMut::packed(of_targets, rows, self.hidden);
+        for row in 0..rows {
+            pass.output.row(row).fill(T::ZERO);
+            of_targets.row(row).copy_from_slice(hidden_bias);
+        }
+        let (targets, of_target) = (plain(sequences.target), transposed(weights.of_target));
+        pass.gemm.multiply(of_targets.reborrow(), Write::Accumulate, targets, of_target);
+        let (parts, hidden) = pass.kept.data_mut().split_at_mut(rows * self.steps_max);
         let mut chunk = Chunk::new();
         while chunk.advance(&sequences) {
-            let (places, count) = (chunk.places(), chunk.places().len());
-            let mut features = MatrixMut::packed(&mut *pass.scratch, count, self.features());
+            let (places, count, first) = (chunk.places(), chunk.count, chunk.first);
+            let mut features = MatrixMut::packed(&mut *features, count, self.features());
             Arch::new().dispatch(Gather { sequences, places, features: features.reborrow() });
-            let kept = &mut pass.kept.data_mut()[chunk.first * self.kept_of_step()..];
-            let mut kept = MatrixMut::packed(kept, count, self.kept_of_step());
-            let (sums, features) = (kept.reborrow().select(0..self.hidden), features.as_ref());
-            pass.gemm.multiply(sums, Write::Overwrite, plain(features), of_hidden);
-            let output = pass.output.reborrow();
-            let attend =
-                Attend { sequences, places, hidden_bias, weight, bias: bias[0], kept, output };
-            Arch::new().dispatch(attend);
+            let mut hidden =
+                MatrixMut::packed(&mut hidden[first * self.hidden..], count, self.hidden);
+            let of_features = transposed(weights.of_features);
+            let features = plain(features.as_ref());
+            pass.gemm.multiply(hidden.reborrow(), Write::Overwrite, features, of_features);
+            Arch::new().dispatch(Attend {
+                sequences,
+                places,
+                of_targets: of_targets.as_ref(),
+                weight,
+                bias: bias[0],
+                hidden,
+                parts: &mut parts[first..],
+                output: pass.output.reborrow(),
+            });
         }
     }
 
     fn backward(&self, mut pass: Backward<'_, T>) {
         let [of_hidden, _, weight, _] = self.parts(pass.parameters);
-        let of_hidden = Matrix::packed(of_hidden, self.hidden, self.features());
-        let (d_of_hidden, d_rest) = pass.gradients.split_at_mut(of_hidden.data().len());
-        d_of_hidden.fill(T::ZERO);
-        d_rest.fill(T::ZERO);
+        let (d_of_hidden, d_rest) = pass.gradients.split_at_mut(of_hidden.len());
+        let (d_hidden_bias, d_others) = d_rest.split_at_mut(self.hidden);
         let (sequences, rows) = (self.sequences(&pass.inputs), pass.d_output.rows());
-        let (features, rest) = pass.scratch.split_at_mut(CHUNK * self.features());
-        let (d_features, rest) = rest.split_at_mut(CHUNK * self.features());
-        let (d_sums, rest) = rest.split_at_mut(CHUNK * self.hidden);
-        let (d_targets, d_steps) = rest.split_at_mut(rows * self.dim);
-        d_targets.fill(T::ZERO);
+        let Scratch { weights, d_a, d_b, gathered, d_gathered, d_sums, of_rows } =
+            Scratch::new(self, rows, pass.scratch);
+        let [d_of_targets, d_targets, d_steps] = of_rows;
+        let (features, weights) = (self.features(), self.add_up(of_hidden, weights));
+        d_others.fill(T::ZERO);
+        let (parts, hidden) = pass.kept.data().split_at(rows * self.steps_max);
         let reaches_inputs = pass.d_inputs.is_wanted(0) || pass.d_inputs.is_wanted(1);
         let d_output = pass.d_output.as_ref();
         let mut chunk = Chunk::new();
         while chunk.advance(&sequences) {
-            let (places, count, first) = (chunk.places(), chunk.places().len(), chunk.first);
-            let mut features = MatrixMut::packed(&mut *features, count, self.features());
-            Arch::new().dispatch(Gather { sequences, places, features: features.reborrow() });
-            let kept = &pass.kept.data()[first * self.kept_of_step()..];
-            let kept = Matrix::packed(kept, count, self.kept_of_step());
-            let (features, mut d_sums) =
-                (features.as_ref(), MatrixMut::packed(&mut *d_sums, count, self.hidden));
+            let (places, count, first) = (chunk.places(), chunk.count, chunk.first);
+            let mut gathered = MatrixMut::packed(&mut *gathered, count, features);
+            Arch::new().dispatch(Gather { sequences, places, features: gathered.reborrow() });
+            let mut d_sums = MatrixMut::packed(&mut *d_sums, count, self.hidden);
             Arch::new().dispatch(AttendBack {
                 sequences,
                 places,
                 weight,
-                kept,
+                hidden: Matrix::packed(&hidden[first * self.hidden..], count, self.hidden),
                 d_output,
                 d_sums: d_sums.reborrow(),
-                d_rest: &mut *d_rest,
+                d_of_targets: MatrixMut::packed(&mut *d_of_targets, rows, self.hidden),
+                d_others: &mut *d_others,
             });
-            let d_sums = d_sums.as_ref();
-            let to = MatrixMut::packed(&mut *d_of_hidden, self.hidden, self.features());
-            pass.gemm.multiply(to, Write::Accumulate, transposed(d_sums), plain(features));
-            if !reaches_inputs {
-                continue;
+            let (gathered, d_sums) = (plain(gathered.as_ref()), d_sums.as_ref());
+            let to = MatrixMut::packed(&mut *d_b, self.hidden, features);
+            pass.gemm.multiply(to, Write::Accumulate, transposed(d_sums), gathered);
+            if reaches_inputs {
+                let mut d_gathered = MatrixMut::packed(&mut *d_gathered, count, features);
+                let (to, of_features) = (d_gathered.reborrow(), plain(weights.of_features));
+                pass.gemm.multiply(to, Write::Overwrite, plain(d_sums), of_features);
+                Arch::new().dispatch(ToInputs {
+                    sequences,
+                    places,
+                    d_features: d_gathered.as_ref(),
+                    parts: &parts[first..],
+                    d_output,
+                    d_targets: MatrixMut::packed(&mut *d_targets, rows, self.dim),
+                    d_steps: MatrixMut::packed(&mut d_steps[first * self.dim..], count, self.dim),
+                });
             }
-            let mut d_features = MatrixMut::packed(&mut *d_features, count, self.features());
-            let of_hidden = plain(of_hidden).with_packed(pass.packed_weight);
-            pass.gemm.multiply(d_features.reborrow(), Write::Overwrite, plain(d_sums), of_hidden);
-            Arch::new().dispatch(ToInputs {
-                places,
-                features,
-                d_features: d_features.as_ref(),
-                kept,
-                d_output,
-                d_targets: MatrixMut::packed(&mut *d_targets, rows, self.dim),
-                d_steps: MatrixMut::packed(&mut d_steps[first * self.dim..], count, self.dim),
-            });
         }
+        let d_of_targets = Matrix::packed(d_of_targets, rows, self.hidden);
+        let to = MatrixMut::packed(&mut *d_a, self.hidden, self.dim);
+        let targets = plain(sequences.target);
+        pass.gemm.multiply(to, Write::Overwrite, transposed(d_of_targets), targets);
+        self.divide([d_a, d_b], d_of_hidden);
+        Arch::new().dispatch(SumRows { of: d_of_targets, sums: d_hidden_bias });
         if let Some(out) = pass.d_inputs.get(0) {
-            let d_targets = Matrix::packed(d_targets, rows, self.dim);
-            copy(d_targets.select(0..out.gradient.columns()), out.gradient, out.write);
+            let mut d_targets = MatrixMut::packed(&mut *d_targets, rows, self.dim);
+            let (to, of_target) = (d_targets.reborrow(), plain(weights.of_target));
+            pass.gemm.multiply(to, Write::Accumulate, plain(d_of_targets), of_target);
+            copy(d_targets.as_ref().select(0..out.gradient.columns()), out.gradient, out.write);
         }
         if let Some(out) = pass.d_inputs.get(1) {
             sequences.spread(d_steps, out);
@@ -238,6 +305,54 @@ impl<T: Scalar> Layer<T> for TargetAttention {
             clear_columns(&mut out.gradient, &(0..1));
         }
     }
+}
+
+/// The first parts of `lanes`, of these lengths.
+fn divided<T, const PARTS: usize>(lanes: &mut [T], lengths: [usize; PARTS]) -> [&mut [T]; PARTS] {
+    let mut rest = lanes;
+    lengths.map(|length| {
+        let (part, others) = std::mem::take(&mut rest).split_at_mut(length);
+        rest = others;
+        part
+    })
+}
+
+/// Parts of the scratch of the backward pass; sums start at 0.
+struct Scratch<'a, T> {
+    /// A and B.
+    weights: [&'a mut [T]; 2],
+    d_a: &'a mut [T],
+    d_b: &'a mut [T],
+    /// Features of a chunk, their gradients and the hidden layer's.
+    gathered: &'a mut [T],
+    d_gathered: &'a mut [T],
+    d_sums: &'a mut [T],
+    /// Gradients of u, the targets and all steps.
+    of_rows: [&'a mut [T]; 3],
+}
+
+impl<'a, T: Scalar> Scratch<'a, T> {
+    fn new(layer: &TargetAttention, rows: usize, lanes: &'a mut [T]) -> Self {
+        let ([of_a, of_b], gathered) = (layer.lanes_of_weights(), CHUNK * layer.features());
+        let of_chunk = [gathered, gathered, CHUNK * layer.hidden];
+        let of_rows = [layer.hidden, layer.dim, layer.steps_max * layer.dim].map(|of| rows * of);
+        let [weights, d_weights, chunk, rest] =
+            divided(lanes, [of_a + of_b, of_a + of_b, of_chunk.iter().sum(), of_rows.iter().sum()]);
+        let [d_a, d_b] = divided(d_weights, [of_a, of_b]);
+        let [gathered, d_gathered, d_sums] = divided(chunk, of_chunk);
+        let of_rows = divided(rest, of_rows);
+        d_b.fill(T::ZERO);
+        of_rows[0].fill(T::ZERO);
+        of_rows[1].fill(T::ZERO);
+        let weights = divided(weights, [of_a, of_b]);
+        Self { weights, d_a, d_b, gathered, d_gathered, d_sums, of_rows }
+    }
+}
+
+/// A and B.
+struct Weights<'a, T> {
+    of_target: Matrix<'a, T>,   // (hidden, dim)
+    of_features: Matrix<'a, T>, // (hidden, 2 dim)
 }
 
 /// Inputs of a block.
@@ -256,7 +371,7 @@ impl<'a, T: Scalar> Sequences<'a, T> {
     }
 
     #[inline(always)]
-    fn vector(&self, (row, step): (usize, usize)) -> &'a [T] {
+    fn vector(&self, Place { row, step }: Place) -> &'a [T] {
         let dim = self.layer.dim;
         &self.vectors.row(row)[step * dim..][..dim]
     }
@@ -280,45 +395,50 @@ impl<'a, T: Scalar> Sequences<'a, T> {
     }
 }
 
+/// A step of an example.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    row: usize,
+    step: usize,
+}
+
 /// Consecutive steps that count, of all examples in order.
 struct Chunk {
-    /// Example and step of each.
-    places: [(usize, usize); CHUNK],
+    places: [Place; CHUNK],
     count: usize,
     /// Number of steps in earlier chunks.
     first: usize,
     /// The place after the last.
-    next: (usize, usize),
+    next: Place,
 }
 
 impl Chunk {
     /// The empty chunk before the first.
     fn new() -> Self {
-        Self { places: [(0, 0); CHUNK], count: 0, first: 0, next: (0, 0) }
+        Self { places: [Place::default(); CHUNK], count: 0, first: 0, next: Place::default() }
     }
 
     /// Moves on to the next chunk; false if there is none.
     fn advance<T: Scalar>(&mut self, sequences: &Sequences<'_, T>) -> bool {
         self.first += self.count;
         self.count = 0;
-        let (first, step) = self.next;
-        let mut start = step;
-        for row in first..sequences.lengths.rows() {
+        let mut start = self.next.step;
+        for row in self.next.row..sequences.lengths.rows() {
             for step in start..sequences.steps(row) {
                 if self.count == CHUNK {
-                    self.next = (row, step);
+                    self.next = Place { row, step };
                     return true;
                 }
-                self.places[self.count] = (row, step);
+                self.places[self.count] = Place { row, step };
                 self.count += 1;
             }
             start = 0;
         }
-        self.next = (sequences.lengths.rows(), 0);
+        self.next = Place { row: sequences.lengths.rows(), step: 0 };
         self.count > 0
     }
 
-    fn places(&self) -> &[(usize, usize)] {
+    fn places(&self) -> &[Place] {
         &self.places[..self.count]
     }
 }
@@ -326,8 +446,8 @@ impl Chunk {
 /// Writes the features of a chunk.
 struct Gather<'a, T> {
     sequences: Sequences<'a, T>,
-    places: &'a [(usize, usize)],
-    features: MatrixMut<'a, T>, // (steps, 4 dim)
+    places: &'a [Place],
+    features: MatrixMut<'a, T>, // (steps, 2 dim)
 }
 
 impl<T: Scalar> WithSimd for Gather<'_, T> {
@@ -337,14 +457,11 @@ impl<T: Scalar> WithSimd for Gather<'_, T> {
     fn with_simd<S: Simd>(mut self, _: S) {
         let dim = self.sequences.layer.dim;
         for (index, place) in self.places.iter().enumerate() {
-            let (q, s) = (self.sequences.target.row(place.0), self.sequences.vector(*place));
-            let (both, others) = self.features.row(index).split_at_mut(2 * dim);
-            let (differences, products) = others.split_at_mut(dim);
-            both[..dim].copy_from_slice(q);
-            both[dim..].copy_from_slice(s);
-            let pairs = || q.iter().zip(s);
-            differences.iter_mut().zip(pairs()).for_each(|(to, (q, s))| *to = *q - *s);
-            products.iter_mut().zip(pairs()).for_each(|(to, (q, s))| *to = *q * *s);
+            let q = self.sequences.target.row(place.row);
+            let s = self.sequences.vector(*place);
+            let (vector, products) = self.features.row(index).split_at_mut(dim);
+            set(vector, [s], |_, [s]| s);
+            set(products, [q, s], |_, [q, s]| q * s);
         }
     }
 }
@@ -352,11 +469,12 @@ impl<T: Scalar> WithSimd for Gather<'_, T> {
 /// Computes the hidden layer and the weight of each step of a chunk, and adds up its vectors.
 struct Attend<'a, T> {
     sequences: Sequences<'a, T>,
-    places: &'a [(usize, usize)],
-    hidden_bias: &'a [T], // (hidden)
-    weight: &'a [T],      // (hidden)
+    places: &'a [Place],
+    of_targets: Matrix<'a, T>, // (rows, hidden)
+    weight: &'a [T],           // (hidden)
     bias: T,
-    kept: MatrixMut<'a, T>,   // (steps, hidden + 1)
+    hidden: MatrixMut<'a, T>, // (steps, hidden)
+    parts: &'a mut [T],       // (steps)
     output: MatrixMut<'a, T>, // (rows, dim)
 }
 
@@ -366,25 +484,26 @@ impl<T: Scalar> WithSimd for Attend<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, _: S) {
         for (index, place) in self.places.iter().enumerate() {
-            let (hidden, kept) = self.kept.row(index).split_at_mut(self.weight.len());
-            hidden.iter_mut().zip(self.hidden_bias).for_each(|(z, b)| *z = sigmoid(*z + *b));
+            let s = self.sequences.vector(*place);
+            let hidden = self.hidden.row(index);
+            set(hidden, [self.of_targets.row(place.row)], |z, [u]| (z + u).logistic());
             let a = dot(hidden, self.weight) + self.bias;
-            kept[0] = a;
-            let output = self.output.row(place.0).iter_mut();
-            output.zip(self.sequences.vector(*place)).for_each(|(y, s)| *y += a * *s);
+            self.parts[index] = a;
+            set(self.output.row(place.row), [s], |y, [s]| y + a * s);
         }
     }
 }
 
-/// Computes the gradients of a chunk's hidden sums, and adds those of the parameters but the first.
+/// Computes the gradients of a chunk's hidden sums, and adds those of u, w and c.
 struct AttendBack<'a, T> {
     sequences: Sequences<'a, T>,
-    places: &'a [(usize, usize)],
-    weight: &'a [T],          // (hidden)
-    kept: Matrix<'a, T>,      // (steps, hidden + 1)
-    d_output: Matrix<'a, T>,  // (rows, dim)
-    d_sums: MatrixMut<'a, T>, // (steps, hidden)
-    d_rest: &'a mut [T],      // (hidden + hidden + 1)
+    places: &'a [Place],
+    weight: &'a [T],                // (hidden)
+    hidden: Matrix<'a, T>,          // (steps, hidden)
+    d_output: Matrix<'a, T>,        // (rows, dim)
+    d_sums: MatrixMut<'a, T>,       // (steps, hidden)
+    d_of_targets: MatrixMut<'a, T>, // (rows, hidden)
+    d_others: &'a mut [T],          // (hidden + 1)
 }
 
 impl<T: Scalar> WithSimd for AttendBack<'_, T> {
@@ -392,27 +511,25 @@ impl<T: Scalar> WithSimd for AttendBack<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, _: S) {
-        let (d_hidden_bias, d_others) = self.d_rest.split_at_mut(self.weight.len());
-        let (d_weight, d_bias) = d_others.split_at_mut(self.weight.len());
+        let (d_weight, d_bias) = self.d_others.split_at_mut(self.weight.len());
         for (index, place) in self.places.iter().enumerate() {
-            let da = dot(self.d_output.row(place.0), self.sequences.vector(*place));
+            let s = self.sequences.vector(*place);
+            let (hidden, d_sums) = (self.hidden.row(index), self.d_sums.row(index));
+            let da = dot(self.d_output.row(place.row), s);
             d_bias[0] += da;
-            let hidden = &self.kept.row(index)[..self.weight.len()];
-            d_weight.iter_mut().zip(hidden).for_each(|(sum, h)| *sum += da * *h);
-            let d_sums = self.d_sums.row(index);
-            let lanes = d_sums.iter_mut().zip(hidden.iter().zip(self.weight));
-            lanes.for_each(|(dz, (h, w))| *dz = da * *w * *h * (T::ONE - *h));
-            d_hidden_bias.iter_mut().zip(d_sums).for_each(|(sum, dz)| *sum += *dz);
+            set(d_weight, [hidden], |dw, [h]| dw + da * h);
+            set(d_sums, [hidden, self.weight], |_, [h, w]| da * w * h * (T::ONE - h));
+            set(self.d_of_targets.row(place.row), [d_sums], |du, [dz]| du + dz);
         }
     }
 }
 
 /// Adds the gradients of a chunk's targets, and computes those of its vectors.
 struct ToInputs<'a, T> {
-    places: &'a [(usize, usize)],
-    features: Matrix<'a, T>,     // (steps, 4 dim)
-    d_features: Matrix<'a, T>,   // (steps, 4 dim)
-    kept: Matrix<'a, T>,         // (steps, hidden + 1)
+    sequences: Sequences<'a, T>,
+    places: &'a [Place],
+    d_features: Matrix<'a, T>,   // (steps, 2 dim)
+    parts: &'a [T],              // (steps)
     d_output: Matrix<'a, T>,     // (rows, dim)
     d_targets: MatrixMut<'a, T>, // (rows, dim)
     d_steps: MatrixMut<'a, T>,   // (steps, dim)
@@ -423,23 +540,32 @@ impl<T: Scalar> WithSimd for ToInputs<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, _: S) {
-        let (dim, last) = (self.d_steps.columns(), self.kept.columns() - 1);
-        for (index, (row, _)) in self.places.iter().enumerate() {
-            let (q, others) = self.features.row(index).split_at(dim);
-            let (s, a) = (&others[..dim], self.kept.row(index)[last]);
-            let (of_q, others) = self.d_features.row(index).split_at(dim);
-            let (of_s, others) = others.split_at(dim);
-            let (of_d, of_p) = others.split_at(dim);
-            let gradients = || of_d.iter().zip(of_p);
-            let to_target = self.d_targets.row(*row).iter_mut().zip(of_q.iter().zip(s));
-            to_target.zip(gradients()).for_each(|((d, (fq, s)), (fd, fp))| {
-                *d += *fq + *fd + *fp * *s;
-            });
-            let dy = self.d_output.row(*row);
-            let to_step = self.d_steps.row(index).iter_mut().zip(of_s.iter().zip(q.iter().zip(dy)));
-            to_step.zip(gradients()).for_each(|((d, (fs, (q, dy))), (fd, fp))| {
-                *d = *fs - *fd + *fp * *q + a * *dy;
-            });
+        let dim = self.sequences.layer.dim;
+        for (index, place) in self.places.iter().enumerate() {
+            let (q, dy) = (self.sequences.target.row(place.row), self.d_output.row(place.row));
+            let (s, a) = (self.sequences.vector(*place), self.parts[index]);
+            let (of_s, of_p) = self.d_features.row(index).split_at(dim);
+            set(self.d_targets.row(place.row), [of_p, s], |d, [fp, s]| d + fp * s);
+            let to_step = self.d_steps.row(index);
+            set(to_step, [of_s, of_p, q, dy], |_, [fs, fp, q, dy]| fs + fp * q + a * dy);
+        }
+    }
+}
+
+/// Sums of columns, over the rows in order.
+struct SumRows<'a, T> {
+    of: Matrix<'a, T>,
+    sums: &'a mut [T],
+}
+
+impl<T: Scalar> WithSimd for SumRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.sums.fill(T::ZERO);
+        for row in 0..self.of.rows() {
+            set(self.sums, [self.of.row(row)], |sum, [lane]| sum + lane);
         }
     }
 }

@@ -142,9 +142,9 @@ fn of_attention() {
         ("a/bias", &[1]),
     ];
     assert_eq!(described, expected);
-    let product = 2 * 8 * 5;
-    let forward = 3 * (product + 4 * 2 + 6 * 5);
-    let backward = 3 * (2 * product + 4 * 2 + 7 * 5 + 9 * 2);
+    let (once, product) = (2 * 2 * 5, 2 * 4 * 5);
+    let forward = once + 5 + 3 * (product + 3 * 2 + 6 * 5);
+    let backward = 2 * once + 5 + 3 * (2 * product + 3 * 2 + 7 * 5 + 6 * 2);
     assert_eq!(graph.flops_per_example(), Flops { forward, backward });
     assert_eq!(graph.plan().value_lanes, 2 + 3 * (5 + 1));
     let operation = graph.nodes().next().unwrap().operation;
