@@ -220,6 +220,21 @@ fn what_a_user_put_there_is_neither_read_nor_removed() {
     assert!(at("set-aside-2/step-000000000003").join(META_FILE).exists());
 }
 
+/// A kill before the new checkpoint is complete leaves the old one, from which a run can begin.
+#[test]
+fn another_run_s_checkpoint_stays_until_the_one_in_its_place_is_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), 5);
+    let other = json!({ "job": "another" });
+    let writer = || CheckpointWriter::resume(disk(directory.path()), 2).unwrap();
+    assert_eq!(writer().begin(5, &other).unwrap(), None);
+    let kept = Checkpoint::open(directory.path()).unwrap();
+    assert_eq!((kept.step, &kept.run["job"]), (5, &json!(null)));
+    writer().write(5, &other, &dense().view(), &[]).unwrap();
+    assert_eq!(Checkpoint::open(directory.path()).unwrap().run["job"], "another");
+    assert!(directory.path().join("set-aside-1/step-000000000005").is_dir());
+}
+
 #[test]
 fn a_directory_that_a_kill_left_half_marked_is_removed() {
     let directory = tempfile::tempdir().unwrap();

@@ -143,6 +143,15 @@ impl CheckpointWriter {
         Ok(())
     }
 
+    /// Refuses to replace a checkpoint of `step` that somebody is reading.
+    fn refuse_taken(&self, step: u64) -> Result<()> {
+        let path = self.path(&name_of(step));
+        match self.directory.directory(&path).map(|inside| Claim::lay(&*inside)) {
+            Ok(None) => Err(taken(path, "is being read")),
+            _ => Ok(()),
+        }
+    }
+
     /// Frees the name of the checkpoint of `step`, unless somebody is reading the entry there.
     fn make_way_for_name(&self, step: u64) -> Result<()> {
         let (directory, name) = (&*self.directory, name_of(step));
@@ -207,8 +216,9 @@ impl Keep for CheckpointWriter {
         if self.is_written(&name, step, run)? {
             return Ok(Some(self.path(&name)));
         }
-        // Fails here, before anything is written.
-        self.make_way_for_name(step)?;
+        // Fails here, before anything is written. Another run's checkpoint stays until this one is
+        // complete, because this run may begin with it.
+        self.refuse_taken(step)?;
         let marks = Marks::to_write(&*self.directory)?;
         self.make_way(&marks, step)?;
         let building = self.path(&incomplete(step));
