@@ -39,6 +39,17 @@ struct StepName {
     step: u64,
 }
 
+/// Seed and place of an example in the data, as hashed. // 36 bytes
+#[derive(Clone, Copy, bytemuck::NoUninit)]
+#[repr(C, packed)]
+struct PlaceName {
+    seed: u64,
+    purpose: [u8; 8],
+    epoch: u64,
+    file: u32,
+    line: u64,
+}
+
 const _: () = assert!(cfg!(target_endian = "little"), "names are hashed in little-endian order");
 
 /// Random words from the system, for secrets and ids, which never reach the model.
@@ -109,6 +120,16 @@ impl Stream {
         hash.update(&example.to_le_bytes());
         hash.update(layer.as_bytes());
         Self { state: hash.value() }
+    }
+
+    /// The stream whose first number decides whether a negative example is trained in epoch
+    /// `epoch`: the one after `line` lines of file number `file`, from 0, which both don't count
+    /// headers.
+    ///
+    /// The name is `negative`, epoch (u64), file (u32) and line (u64), little-endian.
+    #[inline]
+    pub fn of_negative(seed: u64, epoch: u64, file: u32, line: u64) -> Self {
+        Self::joined(&PlaceName { seed, purpose: *b"negative", epoch, file, line })
     }
 
     /// The stream of a seed and name that are adjacent in memory.
@@ -222,6 +243,7 @@ mod tests {
         assert_eq!(Stream::of_rounding(7, table, key, 42).at(0), 0x2BCA_1260_219A_999C);
         assert_eq!(Stream::of_admission(7, table, key, 42).at(0), 0xEA1B_74FE_B3BD_F27A);
         assert_eq!(Stream::of_dropping(7, "thinned", 42, 3).at(0), 0x4631_4E3C_E9F3_6F91);
+        assert_eq!(Stream::of_negative(7, 2, 3, 42).at(0), 0x8C9E_004F_4C60_C029);
         assert_eq!(Stream::named(7, b"dense/hidden0/weight").at(0), 0x1053_D2C5_6A35_0381);
         assert_eq!(Stream::named(7, &[b'n'; 100]).at(0), 0x5E3C_52A0_4AB6_B9FA);
     }

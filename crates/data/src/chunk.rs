@@ -236,6 +236,39 @@ impl Chunk {
         self.reasons.shrink_to_fit();
     }
 
+    /// Keeps only the examples whose number is in `kept`, which ascends. Truncated lists are no
+    /// longer known then.
+    pub fn keep(&mut self, kept: &[usize]) {
+        if kept.len() == self.len() {
+            return;
+        }
+        let Schema { dense, labels, id_columns, .. } = self.schema;
+        let mut keys = 0;
+        for (to, from) in kept.iter().enumerate() {
+            // Its bags' ends are not overwritten yet; the one before them only by itself.
+            let (first, last) = (self.keys_start(*from), self.keys_start(from + 1));
+            for column in 0..id_columns {
+                let end = self.bag_ends[from * id_columns + column] as usize - first + keys;
+                // At most the end that it replaces.
+                self.bag_ends[to * id_columns + column] = end as u32;
+            }
+            self.keys.copy_within(first..last, keys);
+            if !self.values.is_empty() {
+                self.values.copy_within(first..last, keys);
+            }
+            keys += last - first;
+        }
+        self.keys.truncate(keys);
+        self.values.truncate(keys);
+        self.bag_ends.truncate(kept.len() * id_columns);
+        keep_lanes(&mut self.labels, kept, labels.count);
+        keep_lanes(&mut self.weights, kept, 1);
+        keep_lanes(&mut self.dense, kept, dense);
+        keep_lanes(&mut self.truth, kept, 1);
+        keep_lanes(&mut self.lines, kept, 1);
+        self.cut_lists.clear();
+    }
+
     /// Memory allocated by the vectors, in bytes.
     pub fn bytes(&self) -> usize {
         fn held<T>(of: &Vec<T>) -> usize {
@@ -248,6 +281,17 @@ impl Chunk {
         let places = places + held(&self.cut_lists);
         lanes + places + held(&self.keys) + held(&self.values) + held(&self.reasons) + reasons
     }
+}
+
+/// Keeps `lanes` lanes of each of the examples `kept`, if there are any.
+fn keep_lanes<T: Copy>(values: &mut Vec<T>, kept: &[usize], lanes: usize) {
+    if values.is_empty() {
+        return;
+    }
+    for (to, from) in kept.iter().enumerate() {
+        values.copy_within(from * lanes..(from + 1) * lanes, to * lanes);
+    }
+    values.truncate(kept.len() * lanes);
 }
 
 /// Appends the value of the key that follows `before` others; keys without a value get 1.
@@ -263,5 +307,48 @@ pub(crate) fn push_value(values: &mut Vec<f32>, before: usize, value: f32) {
 pub(crate) fn complete_values(values: &mut Vec<f32>, keys: usize) {
     if !values.is_empty() {
         values.resize(keys, 1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Labels;
+
+    /// Examples with bags of 0 to 2 keys with values, and all other lanes.
+    fn examples(numbers: impl Iterator<Item = usize>) -> Chunk {
+        let labels = Labels { count: 2, weighted: true, are_numbers: false };
+        let mut chunk = Chunk::new(Schema { dense: 3, id_columns: 2, labels });
+        for number in numbers {
+            let lane = number as f32;
+            chunk.labels.extend([lane, lane + 0.5]);
+            chunk.weights.push(lane + 0.25);
+            chunk.dense.extend([lane, -lane, 2.0 * lane]);
+            chunk.truth.push(lane / 100.0);
+            chunk.lines.push(2 * number as u32);
+            for column in 0..2 {
+                for key in 0..(number * 7 + column) % 3 {
+                    chunk.keys.push(Key((10 * number + 3 * column + key) as u64));
+                    chunk.values.push(lane + key as f32);
+                }
+                chunk.bag_ends.push(chunk.keys.len() as u32);
+            }
+        }
+        chunk
+    }
+
+    #[test]
+    fn what_is_kept_is_as_if_the_rest_was_never_there() {
+        for divisor in [1, 2, 3, 7, 50] {
+            for rest in 0..divisor.min(3) {
+                let kept: Vec<usize> = (0..40).filter(|number| number % divisor == rest).collect();
+                let mut chunk = examples(0..40);
+                chunk.keep(&kept);
+                assert_eq!(chunk, examples(kept.into_iter()), "{divisor} {rest}");
+            }
+        }
+        let mut none = examples(0..40);
+        none.keep(&[]);
+        assert_eq!(none, examples(0..0));
     }
 }

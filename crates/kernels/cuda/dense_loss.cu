@@ -27,11 +27,46 @@ DEVICE Outcome outcome_of(u32 kind, f64 logit, f64 label) {
     return Outcome{p, loss, p - label};
 }
 
-// The gradient of each logit for the mean loss over `examples` examples, and for each example, all
-// times its weight: the losses of its labels, then its prediction for the first label.
+// Numbers of an objective: weight of positives, label smoothing, gamma of the focal loss.
+#define EMPHASES 3
+
+// The slope of the focal loss of `all` examples, of which `target` are positives.
+DEVICE f64 focal_slope(f64 logit, f64 gamma, f64 all, f64 target) {
+    const f64 e = exp_of_negative(-fabs(logit));
+    const f64 large = 1.0 / (1.0 + e);
+    const f64 small = e / (1.0 + e);
+    const f64 positive = logit < 0.0 ? small : large;
+    const f64 negative = logit < 0.0 ? large : small;
+    // Losses of a positive and of a negative.
+    const f64 rest = log_of_one_and(e);
+    const f64 of_positive = (logit < 0.0 ? -logit : 0.0) + rest;
+    const f64 of_negative = (logit < 0.0 ? 0.0 : logit) + rest;
+    const f64 up = exp_of_negative(-(gamma * of_negative)) *
+                   (gamma * positive * of_positive + negative);
+    const f64 down = exp_of_negative(-(gamma * of_positive)) *
+                     (gamma * negative * of_negative + positive);
+    return (all - target) * down - target * up;
+}
+
+// The slope of a label's objective.
+DEVICE f64 slope_of(u32 kind, const f64* emphases, f64 logit, f64 label, Outcome outcome) {
+    if (kind == LOSS_SQUARED) {
+        return outcome.slope;
+    }
+    const f64 positives = emphases[0] * label;
+    const f64 all = positives + (1.0 - label);
+    const f64 target = positives * (1.0 - emphases[1]) + all * (0.5 * emphases[1]);
+    if (emphases[2] == 0.0) {
+        return all * outcome.prediction - target;
+    }
+    return focal_slope(logit, emphases[2], all, target);
+}
+
+// The gradient of each logit for the mean objective over `examples` examples, and for each example,
+// all times its weight: the losses of its labels, then its prediction for the first label.
 KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weights, IN(u32) kinds,
-             OUT(float) d_logits, OUT(double) terms, u32 rows, u32 labels, u32 has_weights,
-             u32 examples) {
+             IN(double) emphases, OUT(float) d_logits, OUT(double) terms, u32 rows, u32 labels,
+             u32 has_weights, u32 examples) {
     const u64 total = static_cast<u64>(rows) * labels;
     for (u64 item = first_item(); item < total; item += items_apart()) {
         const Divided place = divide(item, labels);
@@ -39,10 +74,12 @@ KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weight
         f64* of_row = terms + place.quotient * (labels + 1);
         const f64 weight = has_weights != 0 ? static_cast<f64>(weights[place.quotient]) : 1.0;
         const f64 logit = static_cast<f64>(logits[item]);
-        const Outcome outcome = outcome_of(kinds[label], logit, static_cast<f64>(targets[item]));
+        const f64 target = static_cast<f64>(targets[item]);
+        const Outcome outcome = outcome_of(kinds[label], logit, target);
+        const f64 slope =
+            slope_of(kinds[label], emphases + label * EMPHASES, logit, target, outcome);
         of_row[label] = weight * outcome.loss;
-        d_logits[item] =
-            static_cast<f32>(weight * outcome.slope / static_cast<f64>(examples));
+        d_logits[item] = static_cast<f32>(weight * slope / static_cast<f64>(examples));
         if (label == 0) {
             of_row[labels] = weight * static_cast<f64>(static_cast<f32>(outcome.prediction));
         }

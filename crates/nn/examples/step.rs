@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use stepwell_base::random::Stream;
 use stepwell_nn::{
-    Activation, Add, Block, BlockGradients, Graph, GraphBuilder, InputShape, Linear, Loss, Matrix,
-    Precision, Source, Targets, Workspace, bf16_kernel, losses, tree_sum,
+    Activation, Add, Block, BlockGradients, Graph, GraphBuilder, InputShape, Linear, Matrix,
+    Objective, Precision, Source, Targets, Workspace, bf16_kernel, losses, tree_sum,
 };
 use stepwell_optim::{DenseOptimizer, DenseState, Rule};
 
@@ -76,8 +76,8 @@ impl Bench {
         let start = Instant::now();
         self.graph.forward(parameters, &block, &mut self.workspace, &mut self.logits);
         let examples = self.rows * BLOCKS;
-        let (of, labels) = (&[Loss::LogLoss], &self.labels[..]);
-        let targets = Targets { losses: of, labels, weights: &[] };
+        let (of, labels) = (&[Objective::LOG_LOSS], &self.labels[..]);
+        let targets = Targets { objectives: of, labels, weights: &[] };
         let loss = losses(&self.logits, targets, examples, &mut self.d_logits).loss;
         let forward = start.elapsed().as_secs_f64();
         let (workspace, gradients) = (&mut self.workspace, &mut self.gradients[index]);

@@ -15,8 +15,10 @@
 //! - **Bounds.** 4 bytes per score up to 4 Mi scores; beyond that, 16 MiB of bins instead. With
 //!   labels between 0 and 1, 36 bytes per score up to 256 Ki scores; beyond that, the bins.
 
+use crate::calibration::CalibrationBins;
 use crate::score_bits::{
-    AucValue, BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together,
+    AucValue, BIN_BITS, EXACT_SCORES_MAX, Ranked, middle, number, ordered, shown_bits,
+    shown_together,
 };
 use crate::weighted_auc::WeightedAuc;
 
@@ -129,11 +131,12 @@ impl Auc {
 
     /// Returns the value and resets; `None` unless both labels occurred.
     pub fn take(&mut self) -> Option<AucValue> {
-        self.take_shown(|score| score)
+        self.take_shown(|score| score).auc
     }
 
-    /// Like [`Self::take`], for the scores as displayed by `shown`, a nondecreasing function.
-    pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
+    /// Like [`Self::take`], for the scores as displayed by `shown`, a nondecreasing function whose
+    /// values are the predictions.
+    pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Ranked {
         if let Some(mut all) = self.between.take() {
             return all.take_shown(shown);
         }
@@ -144,7 +147,7 @@ impl Auc {
         value
     }
 
-    fn exact(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
+    fn exact(&mut self, shown: fn(f32) -> f32) -> Ranked {
         let first_positive = self.buffer.len() - self.positives;
         let (front, positives) = self.buffer.split_at_mut(first_positive);
         let negatives = &mut front[..self.negatives];
@@ -152,6 +155,7 @@ impl Auc {
         scores.for_each(|score| *score = shown_bits(*score, shown));
         negatives.sort_unstable();
         positives.sort_unstable();
+        let calibration_error = calibration_error(negatives, positives);
         let (mut below, mut not_above) = (0, 0);
         let mut twice_won = 0u128;
         for score in positives.iter() {
@@ -164,14 +168,17 @@ impl Auc {
             }
             twice_won += (below + not_above) as u128;
         }
-        value(twice_won, 0, self.positives as u64, self.negatives as u64)
+        let auc = value(twice_won, 0, self.positives as u64, self.negatives as u64);
+        Ranked { auc, calibration_error }
     }
 
-    fn binned(&self, shown: fn(f32) -> f32) -> Option<AucValue> {
+    fn binned(&self, shown: fn(f32) -> f32) -> Ranked {
         let (mut negatives, mut positives) = (0u64, 0u64);
         let (mut twice_won, mut tied) = (0u128, 0u128);
         let is_filled = |bin: &usize| self.bins[*bin] != [0, 0];
         let filled: Vec<usize> = (0..self.bins.len()).filter(is_filled).collect();
+        let all: u64 = filled.iter().flat_map(|bin| self.bins[*bin]).sum();
+        let mut calibration = CalibrationBins::new(all as f64);
         for (bins, alike) in shown_together(&filled, shown) {
             let sum = |bins: &[usize], label: usize| {
                 bins.iter().map(|bin| self.bins[*bin][label]).sum::<u64>()
@@ -180,11 +187,26 @@ impl Auc {
             let [negative, positive] = [0, 1].map(|label| sum(bins, label));
             twice_won += u128::from(positive) * u128::from(2 * negatives + negative);
             tied += pairs(bins) - pairs(alike);
+            let last = bins[bins.len() - 1];
+            calibration.add(shown(middle(last)), [negative as f64, positive as f64]);
             negatives += negative;
             positives += positive;
         }
-        value(twice_won, tied, positives, negatives)
+        let auc = value(twice_won, tied, positives, negatives);
+        Ranked { auc, calibration_error: calibration.error() }
     }
+}
+
+/// The calibration error of sorted predictions, as ordered bits.
+fn calibration_error(mut negatives: &[u32], mut positives: &[u32]) -> Option<f64> {
+    let mut bins = CalibrationBins::new((negatives.len() + positives.len()) as f64);
+    while let Some(next) = negatives.first().into_iter().chain(positives.first()).min().copied() {
+        let count = |of: &[u32]| of.iter().take_while(|score| **score == next).count();
+        let both = [count(negatives), count(positives)];
+        (negatives, positives) = (&negatives[both[0]..], &positives[both[1]..]);
+        bins.add(number(next), both.map(|count| count as f64));
+    }
+    bins.error()
 }
 
 fn value(twice_won: u128, tied: u128, positives: u64, negatives: u64) -> Option<AucValue> {

@@ -20,6 +20,7 @@
 #![deny(unsafe_code)]
 
 mod auc;
+mod calibration;
 mod error;
 mod exponential;
 mod gemm;
@@ -28,6 +29,7 @@ mod layer;
 mod loss;
 mod matrix;
 mod normal;
+mod objective;
 mod parameter;
 mod score_bits;
 mod softmax;
@@ -50,8 +52,9 @@ pub use layer::{
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut, Write};
+pub use objective::Objective;
 pub use parameter::{Initial, ParameterShape, ParameterSpec};
-pub use score_bits::AucValue;
+pub use score_bits::{AucValue, Ranked};
 pub use softmax::{ClassSums, softmax_losses};
 pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};
 pub use weighted_auc::WeightedAuc;

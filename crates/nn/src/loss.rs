@@ -1,6 +1,7 @@
 //! Losses of a label and their gradients, computed in f64 with pure-Rust exp and ln.
 
 use crate::gemm::Scalar;
+use crate::objective::Objective;
 
 /// Loss of one label of an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +66,8 @@ impl Loss {
 /// Labels of the examples of a block, and their losses.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
-    /// Loss of each label. // (labels)
-    pub losses: &'a [Loss],
+    /// Objective of each label. // (labels)
+    pub objectives: &'a [Objective],
     /// Labels. // (rows, labels)
     pub labels: &'a [f32],
     /// Weight of each example; empty if all are 1. // (rows) or (0)
@@ -93,9 +94,9 @@ impl LossSums {
     }
 }
 
-/// Computes the losses of a block and the gradients of its logits.
+/// Computes the losses of a block and the gradients of its logits by their objectives.
 ///
-/// `d_logits` is the gradient of the mean over the `examples` of the whole mini-batch, so that
+/// `d_logits` is the gradient of the mean objective over the `examples` of the whole mini-batch, so that
 /// gradients of its blocks add up; the returned sums aren't divided. An example of weight w has w
 /// times the loss and gradient of one of weight 1; the divisor remains the number of examples.
 pub fn losses<T: Scalar>(
@@ -104,8 +105,8 @@ pub fn losses<T: Scalar>(
     examples: usize,    // of the mini-batch
     d_logits: &mut [T], // (rows, labels)
 ) -> LossSums {
-    let Targets { losses, labels, weights } = targets;
-    let (lanes, count) = (logits.len(), losses.len());
+    let Targets { objectives, labels, weights } = targets;
+    let (lanes, count) = (logits.len(), objectives.len());
     let rows = lanes / count;
     assert_eq!(
         [labels.len(), d_logits.len()],
@@ -121,11 +122,13 @@ pub fn losses<T: Scalar>(
         of_rows.zip(d_logits.chunks_exact_mut(count)).enumerate()
     {
         let weight = weights.get(row).map_or(1.0, |weight| f64::from(*weight));
-        let of_labels = logits.iter().zip(labels).zip(d_logits).zip(losses);
-        for (number, (((logit, label), d_logit), loss)) in of_labels.enumerate() {
-            let outcome = loss.outcome(logit.to_f64(), f64::from(*label));
+        let of_labels = logits.iter().zip(labels).zip(d_logits).zip(objectives);
+        for (number, (((logit, label), d_logit), objective)) in of_labels.enumerate() {
+            let (logit, label) = (logit.to_f64(), f64::from(*label));
+            let outcome = objective.loss.outcome(logit, label);
             sums.loss += weight * outcome.loss;
-            *d_logit = T::from_f64(weight * outcome.slope / examples as f64);
+            let slope = objective.slope(logit, label, outcome);
+            *d_logit = T::from_f64(weight * slope / examples as f64);
             if number == 0 {
                 sums.prediction += weight * T::from_f64(outcome.prediction).to_f64();
             }
@@ -169,9 +172,9 @@ mod tests {
     fn gradients_are_differences_of_the_mean() {
         let logits = [-3.0, -0.2, 0.0, 1.5, 0.3, 2.0];
         let labels = [0.0, 1.5, 1.0, -4.0, 1.0, 0.25];
-        let of = [Loss::LogLoss, Loss::SquaredError];
+        let of = [Loss::LogLoss, Loss::SquaredError].map(Objective::from);
         for weights in [&[][..], &[1.0, 0.0, 2.5][..]] {
-            let targets = Targets { losses: &of, labels: &labels, weights };
+            let targets = Targets { objectives: &of, labels: &labels, weights };
             let all = |z: &[f64; 6]| losses(z, targets, 10, &mut [0.0; 6]).loss;
             let mut d_logits = [0.0; 6];
             let sums = losses(&logits, targets, 10, &mut d_logits);
@@ -184,7 +187,7 @@ mod tests {
                 assert!((slope - d_logits[i]).abs() < 1e-8, "{slope} {}", d_logits[i]);
             }
         }
-        let none = Targets { losses: &of[..1], labels: &[], weights: &[] };
+        let none = Targets { objectives: &of[..1], labels: &[], weights: &[] };
         assert_eq!(losses::<f32>(&[], none, 0, &mut []), LossSums::default());
     }
 
@@ -193,7 +196,7 @@ mod tests {
         let (logits, labels) = ([0.5f32, -1.0, -1.0], [1.0, 0.0, 0.0]);
         let of = |count: usize, weights: &[f32], d_logits: &mut [f32]| {
             let labels = &labels[..count];
-            let targets = Targets { losses: &[Loss::LogLoss], labels, weights };
+            let targets = Targets { objectives: &[Objective::LOG_LOSS], labels, weights };
             losses(&logits[..count], targets, 3, d_logits)
         };
         let (mut three, mut two) = ([0.0; 3], [0.0; 2]);

@@ -15,6 +15,16 @@ pub struct AucValue {
     pub error_max: f64,
 }
 
+/// What scores say of labels by their order and as predictions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ranked {
+    /// `None` unless both labels occurred.
+    pub auc: Option<AucValue>,
+    /// Expected calibration error over ten bins of equal mass; `None` without examples. If scores
+    /// are binned, that of the middle of their bins.
+    pub calibration_error: Option<f64>,
+}
+
 /// Maps a score to bits with the same order as unsigned integers.
 pub(crate) fn ordered(score: f32) -> u32 {
     // Both zeros are the same number.
@@ -23,8 +33,13 @@ pub(crate) fn ordered(score: f32) -> u32 {
 }
 
 /// Inverse of [`ordered`].
-fn number(ordered: u32) -> f32 {
+pub(crate) fn number(ordered: u32) -> f32 {
     f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
+}
+
+/// A score in the middle of a bin.
+pub(crate) fn middle(bin: usize) -> f32 {
+    number((bin as u32) << (32 - BIN_BITS) | 1 << (31 - BIN_BITS))
 }
 
 /// The bits of a score as displayed.

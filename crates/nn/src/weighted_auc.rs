@@ -8,8 +8,10 @@
 //!
 //! - **Bounds.** 12 bytes per score up to 4 Mi scores; beyond that, 16 MiB of bins instead.
 
+use crate::calibration::CalibrationBins;
 use crate::score_bits::{
-    AucValue, BIN_BITS, EXACT_SCORES_MAX, ordered, shown_bits, shown_together,
+    AucValue, BIN_BITS, EXACT_SCORES_MAX, Ranked, middle, number, ordered, shown_bits,
+    shown_together,
 };
 
 /// Accumulates a weighted AUC.
@@ -74,13 +76,17 @@ impl WeightedAuc {
 
     /// Returns the value and resets; `None` unless both labels occurred with some weight.
     pub fn take(&mut self) -> Option<AucValue> {
-        self.take_shown(|score| score)
+        self.take_shown(|score| score).auc
     }
 
-    /// Like [`Self::take`], for the scores as displayed by `shown`, a nondecreasing function.
-    pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
+    /// Like [`Self::take`], for the scores as displayed by `shown`, a nondecreasing function whose
+    /// values are the predictions.
+    pub fn take_shown(&mut self, shown: fn(f32) -> f32) -> Ranked {
         let (mut scores, bins) = (std::mem::take(&mut self.scores), std::mem::take(&mut self.bins));
         let mut sums = Sums::default();
+        let all = scores.iter().map(|entry| f64::from(entry.weight)).sum::<f64>()
+            + bins.iter().flatten().sum::<f64>();
+        let mut calibration = CalibrationBins::new(all);
         if bins.is_empty() {
             scores.iter_mut().for_each(|entry| entry.score = shown_bits(entry.score, shown));
             // Stable: equal scores stay in the order of arrival.
@@ -89,6 +95,7 @@ impl WeightedAuc {
                 let mut both = [0.0; 2];
                 equal.iter().for_each(|entry| add(&mut both, *entry));
                 sums.add(both, both);
+                calibration.add(number(equal[0].score), both);
             }
         } else {
             let is_filled = |bin: &usize| bins[*bin] != [0.0; 2];
@@ -98,9 +105,10 @@ impl WeightedAuc {
                     [0, 1].map(|label| of.iter().map(|bin| bins[*bin][label]).sum::<f64>())
                 };
                 sums.add(sum(of), sum(alike));
+                calibration.add(shown(middle(of[of.len() - 1])), sum(of));
             }
         }
-        sums.value()
+        Ranked { auc: sums.value(), calibration_error: calibration.error() }
     }
 }
 

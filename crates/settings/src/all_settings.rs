@@ -14,7 +14,7 @@ use crate::optimizer::of_optimizer;
 use crate::schedule::of_schedule;
 use crate::setting::{Kept, Setting, setting};
 use crate::setting_types::Typed;
-use crate::{devices, files, models, no_effect, sync, tiers};
+use crate::{devices, files, models, no_effect, objective, sync, tiers};
 
 /// All settings, in the order of the documentation.
 ///
@@ -109,6 +109,8 @@ pub const SETTINGS: &[Setting] = &[
         right((0.0..1.0).contains(&share), share, give)
     })
     .idle(no_effect::with_eval_paths),
+    objective::CLASS_WEIGHT,
+    objective::NEGATIVE_RATE,
     setting!(
         "data.skip_max",
         data.skip_max = 0,
@@ -243,6 +245,8 @@ pub const SETTINGS: &[Setting] = &[
          better by checkpoint.best, or by log loss if that is none (0: training never ends early)"
     )
     .idle(no_effect::without_evaluation),
+    objective::LABEL_SMOOTHING,
+    objective::FOCAL_GAMMA,
     devices::DENSE,
     devices::HBM,
     devices::LOOKUP,

@@ -23,6 +23,10 @@ pub(crate) const MINI_BATCH_MAX: usize = 1 << 22;
 pub(crate) const MINI_BATCHES_KNOWN_MAX: usize = 16_384;
 /// Largest learning rate; nothing was ever learned with a larger one.
 const LR_MAX: f64 = 1e6;
+/// Largest weight of positives, and its inverse the smallest.
+const CLASS_WEIGHT_MAX: f64 = 1e6;
+/// Largest exponent of the focal loss.
+pub(crate) const FOCAL_GAMMA_MAX: f64 = 100.0;
 /// Largest range of initial embeddings.
 const INIT_RANGE_MAX: f64 = 1e3;
 /// Largest vocabulary of the built-in stream, as a multiple of a real sample's.
@@ -100,6 +104,10 @@ impl Display for Plain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         Debug::fmt(&self.0, f)
     }
+}
+
+pub(crate) fn class_weight(weight: f64) -> Outcome {
+    within(weight, 1.0 / CLASS_WEIGHT_MAX..=CLASS_WEIGHT_MAX)
 }
 
 pub(crate) fn admit_after(times: u8) -> Outcome {

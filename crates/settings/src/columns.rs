@@ -45,6 +45,14 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     )
     .idle(|column| others(column, &[ColumnType::Label], "only labels have it")),
     setting!(
+        ColumnConfig: "class_weight",
+        class_weight = None,
+        BeyondDefault,
+        "of a label: how often a positive counts in training (empty: data.class_weight)"
+    )
+    .check(|column| check::given(column.class_weight, check::class_weight))
+    .idle(|column| others(column, &[ColumnType::Label], "only labels have it")),
+    setting!(
         ColumnConfig: "transform",
         transform = TransformKind::None,
         Always,

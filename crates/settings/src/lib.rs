@@ -29,6 +29,7 @@ mod look_up;
 mod model_settings;
 mod models;
 mod no_effect;
+mod objective;
 mod optimizer;
 mod schedule;
 mod setting;

@@ -7,7 +7,9 @@ use stepwell_settings::{
     COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, LAYER_SETTINGS,
     LayerConfig, SETTINGS, Setting, TABLE_SETTINGS, TableConfig,
 };
-use stepwell_train::{ColumnIds, GroupReport, LabelMetrics, Metrics, Report};
+use stepwell_train::{
+    AtMetrics, ColumnIds, GroupReport, LabelMetrics, Metrics, Report, ValueMetrics, ValuesReport,
+};
 
 use crate::say::{Page, put};
 
@@ -106,7 +108,11 @@ pub(crate) fn figures(report: &Report) -> Rows {
 pub(crate) fn metrics(report: &Report) -> Page {
     let (mut page, mut rows) = (Page::default(), Rows::new());
     put_metrics(&mut rows, report);
+    if let Some(error) = report.eval.calibration_error {
+        row(&mut rows, "calibration", &format!("off by {error:.5} in the mean of ten bins"));
+    }
     put_groups(&mut rows, report);
+    put_values(&mut rows, report);
     lacking(report).into_iter().for_each(|line| row(&mut rows, "without a row", &line));
     put_digest(&mut rows, report);
     put_rows(&mut page, &rows);
@@ -145,6 +151,30 @@ fn put_groups(to: &mut Rows, report: &Report) {
             counted(metrics.groups_left_out, "group"),
         ),
     );
+    if let Some(AtMetrics { k, precision, recall, groups }) = &metrics.at {
+        row(
+            to,
+            "best of a group",
+            &format!(
+                "precision {} and recall {} of the {k} best, over {} with a positive",
+                figure(*precision),
+                figure(*recall),
+                counted(*groups, "group"),
+            ),
+        );
+    }
+}
+
+fn put_values(to: &mut Rows, report: &Report) {
+    let Some(ValuesReport { column, values, others }) = &report.by_value else { return };
+    for ValueMetrics { value, metrics } in values {
+        row(to, "by value", &format!("{column} = {value}: {}", metrics_line(metrics)));
+    }
+    if others.values > 0 {
+        let (values, examples) =
+            (counted(others.values, "other value"), counted(others.examples, "example"));
+        row(to, "", &format!("{values} of {column}, with {examples}"));
+    }
 }
 
 /// How far ranks were out of step, if they were.

@@ -51,18 +51,23 @@ impl Names {
         Ok(Self { texts, flag, columns: columns.to_vec(), ahead: ahead.into() })
     }
 
-    /// The next record's texts, one for each column.
+    /// The next record's texts, one for each column, of a scored record.
     pub(crate) fn next(&mut self) -> Result<Vec<Vec<u8>>, String> {
+        self.next_or_end()?.ok_or_else(|| "the data became shorter while it was scored".to_owned())
+    }
+
+    /// The next record's texts, one for each column; `None` at the end of the data.
+    pub(crate) fn next_or_end(&mut self) -> Result<Option<Vec<Vec<u8>>>, String> {
         while self.ahead.is_empty() {
             let mut texts = Vec::new();
             let more = self.texts.next(&mut texts);
             let said = |error| format!("{} {}: {error}", self.flag, self.columns.join(", "));
             let more = more.map_err(said)?;
             if !more {
-                return Err("the data became shorter while it was scored".to_owned());
+                return Ok(None);
             }
             self.ahead.extend(texts);
         }
-        Ok(self.ahead.drain(..self.columns.len().min(self.ahead.len())).collect())
+        Ok(Some(self.ahead.drain(..self.columns.len().min(self.ahead.len())).collect()))
     }
 }

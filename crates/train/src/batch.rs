@@ -1,8 +1,11 @@
 //! Contents of the pipeline's queues: mini-batches of examples, and marks between them.
 
+use std::ops::Range;
+
 use stepwell_base::Key;
 use stepwell_data::{Labels, Schema};
 use stepwell_engine::{Blocks, Cargo, Part, Request, Routes, WorkingSet};
+use stepwell_nn::{Objective, Targets};
 
 use crate::Error;
 use crate::features::Features;
@@ -87,6 +90,18 @@ pub(crate) struct Examples {
 }
 
 impl Examples {
+    /// What the scores of some of the examples are compared with, by the objective of each label.
+    pub(crate) fn targets<'a>(
+        &'a self,
+        objectives: &'a [Objective],
+        examples: Range<usize>,
+    ) -> Targets<'a> {
+        let (count, weights) = (objectives.len(), &self.weights[..]);
+        let labels = &self.labels[examples.start * count..examples.end * count];
+        let weights = if weights.is_empty() { weights } else { &weights[examples] };
+        Targets { objectives, labels, weights }
+    }
+
     /// Returns no examples, with room for the labels and weights of `examples` of them.
     pub(crate) fn with_room(examples: usize, labels: Labels) -> Self {
         let weights = if labels.weighted { examples } else { 0 };

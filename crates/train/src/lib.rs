@@ -41,14 +41,16 @@ pub use limits::Limits;
 pub use machine::{
     Accelerators, Checkpoints, Devices, DiskRoom, Files, Machine, OnNote, Places, RowPlaces, Sizes,
 };
-pub use metrics::{Evaluation, GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored};
+pub use metrics::{
+    AtMetrics, Evaluation, GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored,
+};
 pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use ranks::{Late, Ranks};
 pub use report::{
-    ColumnIds, DeviceReport, Exchanged, GroupReport, OutOfStepReport, RankReport, Report,
-    StageReport, StoppedEarly, Tiers, peak_rss_bytes,
+    ColumnIds, DeviceReport, Exchanged, GroupReport, OtherValues, OutOfStepReport, RankReport,
+    Report, StageReport, StoppedEarly, Tiers, ValueMetrics, ValuesReport, peak_rss_bytes,
 };
 pub use resume::{Metric, RunState, Waited};
 pub use run::{

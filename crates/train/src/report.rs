@@ -55,6 +55,9 @@ pub struct Report {
     /// AUC by group, if an evaluation requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_group: Option<GroupReport>,
+    /// Figures by the values of a column, if an evaluation requested them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_value: Option<ValuesReport>,
     /// Figures of each epoch's evaluation.
     pub eval_by_epoch: Vec<Metrics>,
     /// Figures and step of each evaluation, after and within epochs.
@@ -158,6 +161,36 @@ pub struct GroupReport {
     /// Figures of the groups.
     #[serde(flatten)]
     pub metrics: GroupMetrics,
+}
+
+/// Figures of examples by the values of a column.
+#[derive(Clone, Debug, Serialize)]
+pub struct ValuesReport {
+    /// The column.
+    pub column: String,
+    /// The most frequent values, in order of their numbers of examples.
+    pub values: Vec<ValueMetrics>,
+    /// All others.
+    pub others: OtherValues,
+}
+
+/// Figures of the examples with one value.
+#[derive(Clone, Debug, Serialize)]
+pub struct ValueMetrics {
+    /// Text of the value; empty if it is missing.
+    pub value: String,
+    /// Figures.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+}
+
+/// Values that have no figures of their own.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct OtherValues {
+    /// Number of values.
+    pub values: u64,
+    /// Number of their examples.
+    pub examples: u64,
 }
 
 /// A process's use of the machine's processors.

@@ -54,8 +54,9 @@ pub struct SourceOptions {
     pub eval_fraction: f64,
     /// Number of epochs.
     pub epochs: u64,
-    /// Whether training examples are reordered after reading.
-    pub shuffled: bool,
+    /// Whether the examples of a mini-batch of training depend on earlier ones: all readers then
+    /// parse all of them.
+    pub in_sequence: bool,
     /// Malformed lines per pass to skip before one is an error.
     pub skip_max: u64,
     /// Path of the cache of the text, existing or not.
@@ -154,15 +155,15 @@ impl Sources {
         // The epoch that makes the cache; later epochs read it.
         let made = self.wanted.is_some().then(|| from.epoch_made());
         let own_tail = self.eval_input.is_none();
-        let (shared, shuffled) = (self.shared.clone(), self.options.shuffled);
+        let (shared, in_sequence) = (self.shared.clone(), self.options.in_sequence);
         Box::new((from.epoch..self.options.epochs).flat_map(move |epoch| {
             let start = if epoch == from.epoch { from.place } else { Position::default() };
             let (purpose, input) = (train.clone(), Arc::clone(&input));
             let cached = made.is_some_and(|made| epoch > made);
             // The reader that makes the cache must see all of its examples.
             let makes = made == Some(epoch);
-            // Shuffling needs all previous examples to determine a mini-batch.
-            let shared = shared.as_ref().filter(|_| !makes && !shuffled);
+            // Shuffling and leaving out need all previous examples to determine a mini-batch.
+            let shared = shared.as_ref().filter(|_| !makes && !in_sequence);
             let share =
                 shared.and_then(|shared| shared.of(&shared.input, Position::default(), end, start));
             let train = Pass { purpose, epoch, input, start, end, cached, share };

@@ -19,7 +19,7 @@ fn options(paths: &[PathBuf]) -> SourceOptions {
         stream: SynthOptions { examples: 1000, ..SynthOptions::default() },
         eval_paths: Vec::new(),
         eval_fraction: 0.1,
-        shuffled: false,
+        in_sequence: false,
         epochs: 3,
         skip_max: 0,
         cache: None,

@@ -23,7 +23,7 @@ pub(crate) fn options(paths: &[PathBuf]) -> SourceOptions {
         stream: SynthOptions { examples: 300, ..SynthOptions::default() },
         eval_paths: Vec::new(),
         eval_fraction: 0.1,
-        shuffled: false,
+        in_sequence: false,
         epochs: 2,
         skip_max: 0,
         cache: None,

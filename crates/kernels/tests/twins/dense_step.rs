@@ -18,6 +18,25 @@ fn outcome(kind: u32, logit: f64, label: f64) -> [f64; 3] {
     [p, positive_part - logit * label + libm::log1p(e), p - label]
 }
 
+/// Slope of a log loss with emphasis, as in `stepwell-nn`: weight of positives, smoothing, gamma.
+fn emphasized(of: &[f64], logit: f64, label: f64) -> f64 {
+    let positives = of[0] * label;
+    let all = positives + (1.0 - label);
+    let target = positives * (1.0 - of[1]) + all * (0.5 * of[1]);
+    let e = libm::exp(-logit.abs());
+    let (large, small) = (1.0 / (1.0 + e), e / (1.0 + e));
+    let (p, other) = if logit < 0.0 { (small, large) } else { (large, small) };
+    if of[2] == 0.0 {
+        return all * p - target;
+    }
+    let rest = libm::log1p(e);
+    let of_positive = (if logit < 0.0 { -logit } else { 0.0 }) + rest;
+    let of_negative = (if logit < 0.0 { 0.0 } else { logit }) + rest;
+    let up = libm::exp(-(of[2] * of_negative)) * (of[2] * p * of_positive + other);
+    let down = libm::exp(-(of[2] * of_positive)) * (of[2] * other * of_negative + p);
+    (all - target) * down - target * up
+}
+
 fn doubles(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
@@ -42,6 +61,7 @@ struct Scored {
     slot_rows: usize,
     rows_of: [u32; 2],
     kinds: Vec<u32>,
+    emphases: Vec<f64>,
     logits: Vec<f32>,
     targets: Vec<f32>,
     weights: Vec<f32>,
@@ -75,6 +95,8 @@ impl Scored {
                 let at = row * labels + label;
                 let [logit, target] = [self.logits[at], self.targets[at]].map(f64::from);
                 let [p, loss, slope] = outcome(*kind, logit, target);
+                let emphases = &self.emphases[3 * label..3 * label + 3];
+                let slope = if *kind == 1 { slope } else { emphasized(emphases, logit, target) };
                 terms.push(weight * loss);
                 d_logits.push((weight * slope / f64::from(EXAMPLES)) as f32);
                 if label == 0 {
@@ -102,6 +124,7 @@ impl Scored {
             Arg::F(&self.targets),
             Arg::F(&self.weights),
             Arg::W(&self.kinds),
+            Arg::D(&self.emphases),
             Arg::FMut(&mut d_logits),
             Arg::DMut(&mut terms),
             Arg::U32(self.rows() as u32),
@@ -129,13 +152,21 @@ impl Scored {
 fn losses_have_the_bits_of_the_processor() {
     let mut dice = Dice(1);
     for slot_rows in sizes().into_iter().filter(|rows| *rows > 0) {
-        for (kinds, has_weights) in [(vec![0], false), (vec![0, 1, 0], true), (vec![1], true)] {
+        let plain = [1.0, 0.0, 0.0];
+        let three = [[5.0, 0.1, 0.0], plain, [0.5, 0.0, 2.0]].concat();
+        for (kinds, emphases, has_weights) in [
+            (vec![0], plain.to_vec(), false),
+            (vec![0, 1, 0], three, true),
+            (vec![0], vec![2.5, 0.2, 0.5], true),
+            (vec![1], plain.to_vec(), true),
+        ] {
             let (rows, labels) = (2 * slot_rows, kinds.len());
             let target = |number: usize| [0.0, 1.0, 0.3][number % 3];
             let scored = Scored {
                 slot_rows,
                 rows_of: [slot_rows as u32, slot_rows as u32 / 2],
                 kinds,
+                emphases,
                 logits: logits(rows * labels, &mut dice),
                 targets: (0..rows * labels).map(target).collect(),
                 weights: dice.numbers(if has_weights { rows } else { 0 }),
@@ -156,6 +187,7 @@ fn what_is_no_number_stays_none() {
         Arg::F(&[0.0, 1.0]),
         Arg::F(&[]),
         Arg::W(&[0]),
+        Arg::D(&[3.0, 0.1, 2.0]),
         Arg::FMut(&mut d_logits),
         Arg::DMut(&mut terms),
         Arg::U32(2),

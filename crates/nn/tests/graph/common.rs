@@ -5,8 +5,8 @@
 use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, Add, Block, BlockGradients, Concat, Cross, DotInteraction, FactorizationMachine,
-    Graph, GraphBuilder, InputShape, Linear, Loss, Matrix, NodeId, PassObserver, Precision, Scalar,
-    Source, Targets, Watched, Workspace, losses,
+    Graph, GraphBuilder, InputShape, Linear, Matrix, NodeId, Objective, PassObserver, Precision,
+    Scalar, Source, Targets, Watched, Workspace, losses,
 };
 
 pub(crate) fn numbers<T: Scalar>(name: &str, count: usize) -> Vec<T> {
@@ -267,8 +267,8 @@ impl<T: Scalar> Step<T> {
         let block = Block { x, first_order: &self.first_order };
         passes.forward(parameters, &block, workspace, &mut self.logits);
         let (labels, count) = (&self.labels, self.rows.max(1));
-        let of = &vec![Loss::LogLoss; graph.outputs()];
-        let targets = Targets { losses: of, labels, weights: &[] };
+        let of = &vec![Objective::LOG_LOSS; graph.outputs()];
+        let targets = Targets { objectives: of, labels, weights: &[] };
         losses(&self.logits, targets, count, &mut self.d_logits).loss / count as f64
     }
 

@@ -33,7 +33,8 @@ impl Config {
         check_whole("dense", &self.optim.dense)?;
         check_admission(&self.rows, &|key| format!("rows.{key}"), "give one of them")?;
         self.check_layers()?;
-        self.check_named()
+        self.check_named()?;
+        self.check_objective()
     }
 
     /// Refuses more ranks than there are blocks, and wrong combinations of settings of ranks. `key`

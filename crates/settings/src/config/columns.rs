@@ -3,7 +3,7 @@
 use stepwell_data::TimePart;
 use stepwell_nn::Loss;
 
-use super::Config;
+use super::{Config, expanded};
 
 /// Columns of the data with the same settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub struct ColumnConfig {
     pub loss: Loss,
     /// For a label: texts that count as 1, all others as 0; empty if it is a number.
     pub positive: Vec<String>,
+    /// For a label: how often a positive counts in training; `None` for `data.class_weight`.
+    pub class_weight: Option<f64>,
     /// For a number: the function that is applied to it.
     pub transform: TransformKind,
     /// For a standardised number: its mean, one for each name.
@@ -142,6 +144,17 @@ impl ColumnConfig {
 }
 
 impl Config {
+    /// How often a positive of the label with this name counts in training.
+    pub fn class_weight_of(&self, label: &str) -> f64 {
+        let is_it = |column: &&ColumnConfig| {
+            // Names that can't be expanded are refused by their check.
+            let names = || expanded(&column.names).unwrap_or_default();
+            column.kind == ColumnType::Label && names().iter().any(|name| name == label)
+        };
+        let own = self.columns.iter().find(is_it).and_then(|column| column.class_weight);
+        own.unwrap_or(self.data.class_weight)
+    }
+
     /// The columns with this number, counted from 1; adds the ones after the last.
     ///
     /// # Errors

@@ -94,6 +94,10 @@ pub struct DataConfig {
     pub eval_fraction: f64,
     /// Passes over the training part.
     pub epochs: u64,
+    /// How often a positive example counts in training; a negative one counts once.
+    pub class_weight: f64,
+    /// Share of the negative examples that are trained on.
+    pub negative_rate: f64,
     /// Examples per step.
     pub mini_batch: usize,
     /// Examples planned and pulled at once; 0 for one mini-batch.
@@ -180,7 +184,7 @@ impl RowsConfig {
 }
 
 /// How a training step is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainConfig {
     /// Blocks that every mini-batch is cut into, the unit of summation.
     pub blocks: usize,
@@ -188,6 +192,10 @@ pub struct TrainConfig {
     pub dense: DensePlace,
     /// Steps between evaluations within an epoch; 0 for none.
     pub evaluate_every: u64,
+    /// Share of each label that is spread evenly over both classes.
+    pub label_smoothing: f64,
+    /// Exponent of the focal loss; 0 for the log loss itself.
+    pub focal_gamma: f64,
     /// Evaluations without improvement after which training ends; 0 for no limit.
     pub patience: u64,
 }

@@ -1,13 +1,16 @@
 //! `stepwell eval`.
 
+mod beside;
 mod groups;
+mod values;
 
 use std::sync::Arc;
 
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Observers, Report, Surroundings};
+use stepwell_train::{Observer, Observers, Report, Surroundings};
 
 use self::groups::Groups;
+use self::values::Values;
 use crate::cli::EvalArgs;
 use crate::failure::Failure;
 use crate::score::{Scoring, UNSCORED, with_newest};
@@ -43,15 +46,27 @@ fn evaluate(
         return Err(Failure::Usage(why.to_owned()));
     }
     outputs::check(&[("--report", args.report.as_deref())], &scoring.inputs())?;
-    let groups = args.group.as_deref().map(|column| Groups::open(&mut scoring, column));
+    let stop = signals.stop();
+    let groups = args
+        .group
+        .as_deref()
+        .map(|column| Groups::open(&mut scoring, (column, args.at), &stop).map(Arc::new));
     let groups = groups.transpose()?;
+    let values = args
+        .by
+        .as_deref()
+        .map(|column| Values::open(&mut scoring, (column, args.top), &stop).map(Arc::new));
+    let values = values.transpose()?;
     scoring.announce("evaluating");
     let mut around = scoring.surroundings(signals);
     around.digest = args.digest;
-    let Some(groups) = groups else { return scoring.run(&around, signals) };
-    let groups = Arc::new(groups.stopped_by(&around.stop));
-    let told = Arc::<Groups>::clone(&groups);
-    let observer = Arc::new(Observers(vec![Arc::clone(&around.observer), told]));
+    let mut observers = vec![Arc::clone(&around.observer)];
+    observers.extend(groups.clone().map(|groups| groups as Arc<dyn Observer>));
+    observers.extend(values.clone().map(|values| values as Arc<dyn Observer>));
+    let observer = Arc::new(Observers(observers));
     let outcome = scoring.run(&Surroundings { observer, ..around }, signals);
-    groups.report(outcome)
+    // Texts that cannot be read stop the evaluation, and are the reason.
+    let by_group = groups.map(|groups| groups.report()).transpose()?;
+    let by_value = values.map(|values| values.report()).transpose()?;
+    outcome.map(|report| Report { by_group, by_value, ..report })
 }

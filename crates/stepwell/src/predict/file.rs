@@ -85,7 +85,7 @@ impl ScoreFile {
     pub(super) fn begin(out: Option<&Path>, columns: Columns) -> Result<Self, Failure> {
         let texts = columns.names.as_ref().map(|names| names.columns.clone()).unwrap_or_default();
         let file = RecordFile::begin(out, &texts, &columns.numbers())?;
-        let losses = columns.labels.iter().map(|label| label.loss).collect();
+        let losses = columns.labels.iter().map(Label::loss).collect();
         let Columns { names, with_labels, .. } = columns;
         Ok(Self { file, names, with_labels, losses, records: 0, failed: None })
     }

@@ -309,6 +309,59 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
     assert_eq!(found["groups_left_out"].as_u64(), Some(users.len() as u64 - groups));
     assert_eq!((found["sampled"].as_f64(), found["column"].as_str()), (Some(1.0), Some("user")));
     assert!(eval(&["--group", "user"]).contains("AUC by group"));
+    let json = eval(&["--group", "user", "--at", "3", "--by", "user", "--top", "4", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let (at, by_value) = (&report["by_group"]["at"], &report["by_value"]);
+    let (mut precision, mut recall, mut counted) = (0.0, 0.0, 0);
+    for (scores, labels) in users.values().filter(|(_, labels)| labels.contains(&true)) {
+        let all = labels.iter().filter(|label| **label).count() as f64;
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by(|one, other| scores[*other].total_cmp(&scores[*one]));
+        let most = order.len().min(3);
+        let last = scores[order[most - 1]];
+        // Those above the last one taken, and a part of those that equal it.
+        let above = |of: usize| scores[of] > last;
+        let equal: Vec<usize> = order.iter().copied().filter(|of| scores[*of] == last).collect();
+        let hits = |of: &mut dyn Iterator<Item = usize>| of.filter(|of| labels[*of]).count() as f64;
+        let before = order.iter().filter(|of| above(**of)).count();
+        let part = (most - before) as f64 / equal.len() as f64;
+        let taken = hits(&mut order.iter().copied().filter(|of| above(*of)))
+            + part * hits(&mut equal.iter().copied());
+        (precision, recall) = (precision + taken / most as f64, recall + taken / all);
+        counted += 1;
+    }
+    for (found, sum) in [(&at["precision"], precision), (&at["recall"], recall)] {
+        let wanted = sum / f64::from(counted);
+        assert!((found.as_f64().unwrap() - wanted).abs() < 1e-12, "{at} {wanted}");
+    }
+    assert_eq!(
+        (at["k"].as_u64(), at["groups"].as_u64()),
+        (Some(3), Some(u64::from(counted as u32)))
+    );
+    // All users but one have as many examples.
+    let values = by_value["values"].as_array().unwrap();
+    let named: Vec<&str> = values.iter().map(|of| of["value"].as_str().unwrap()).collect();
+    assert_eq!(named, ["u0", "u1", "u2", "u3"]);
+    assert_eq!(by_value["others"], serde_json::json!({ "values": 7, "examples": 122 }));
+    for (value, name) in values.iter().zip(named) {
+        let (scores, labels) = &users[name];
+        let sum: f64 = scores.iter().sum();
+        let positives = labels.iter().filter(|label| **label).count() as f64;
+        assert_eq!(value["examples"].as_u64(), Some(20));
+        if labels.contains(&true) {
+            let calibration = value["calibration"].as_f64().unwrap();
+            assert!((calibration - sum / positives).abs() < 1e-5, "{value}");
+        } else {
+            assert!(value["calibration"].is_null() && value["auc"].is_null(), "{value}");
+        }
+        if labels.contains(&true) && labels.contains(&false) {
+            let found = value["auc"].as_f64().unwrap();
+            assert!((found - auc(scores, labels)).abs() < 1e-12, "{value}");
+        }
+    }
+    assert!(eval(&["--by", "user"]).contains("user = u9: AUC"));
+    let said = shop.fails(&["eval", "saved", "--data", "new.csv", "--at", "3"]);
+    assert!(said.contains("--group"), "{said}");
     // Groups can come from columns that the model does not read.
     let said = shop.fails(&["eval", "saved", "--group", "nix", "--data", "new.csv", "-q"]);
     assert!(

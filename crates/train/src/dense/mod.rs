@@ -27,7 +27,7 @@ use std::ops::Range;
 use rayon::ThreadPool;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Dense, DenseView};
-use stepwell_nn::{Loss, LossSums, tree_sum, tree_sum_of_subtrees};
+use stepwell_nn::{LossSums, Objective, tree_sum, tree_sum_of_subtrees};
 
 pub(crate) use self::agreed::AgreedOptimizer;
 pub(crate) use self::device::DeviceDense;
@@ -119,8 +119,8 @@ pub(crate) struct Work<'a> {
     pub(crate) model: &'a Model,
     pub(crate) input: Input<'a>,
     pub(crate) examples: &'a Examples,
-    /// Loss of each label.
-    pub(crate) losses: &'a [Loss],
+    /// Objective of each label.
+    pub(crate) objectives: &'a [Objective],
     /// The blocks on this rank.
     pub(crate) blocks: Blocks,
     pub(crate) trains: bool,

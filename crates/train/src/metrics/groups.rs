@@ -28,12 +28,32 @@ pub struct GroupMetrics {
     pub examples: u64,
     /// Share of all groups that these figures cover, chosen by a hash of their names; 1 if all fit.
     pub sampled: f64,
+    /// Figures of the examples with the highest scores, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<AtMetrics>,
+}
+
+/// Precision and recall of the examples with the highest scores, as means over groups with a
+/// positive example.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AtMetrics {
+    /// Number of examples of each group that are taken: those with the highest scores.
+    pub k: u32,
+    /// Mean share of positives among the taken examples, which are fewer than `k` in smaller
+    /// groups; `None` if no group has a positive.
+    pub precision: Option<f64>,
+    /// Mean share of a group's positives that are taken; `None` likewise.
+    pub recall: Option<f64>,
+    /// Groups with a positive.
+    pub groups: u64,
 }
 
 /// Collects examples of groups for their figures.
 #[derive(Debug)]
 pub struct GroupMeter {
     examples: Vec<Example>,
+    /// How many examples of each group are taken for precision and recall.
+    at: Option<u32>,
     most: usize,
     /// Groups with larger hashes are left out.
     hash_max: u64,
@@ -58,7 +78,12 @@ impl Default for GroupMeter {
 impl GroupMeter {
     /// A meter that keeps at most `most` examples.
     pub fn new(most: usize) -> Self {
-        Self { examples: Vec::new(), most: most.max(1), hash_max: u64::MAX }
+        Self { examples: Vec::new(), at: None, most: most.max(1), hash_max: u64::MAX }
+    }
+
+    /// Also measures precision and recall of the `at` examples with the highest scores.
+    pub fn with_precision(self, at: Option<u32>) -> Self {
+        Self { at, ..self }
     }
 
     /// Adds an example of the group with this name, with a label from 0 to 1.
@@ -86,6 +111,7 @@ impl GroupMeter {
         });
         let mut metrics = GroupMetrics { sampled, ..GroupMetrics::default() };
         let (mut sum, mut weights) = (0.0, 0.0);
+        let mut of_top = self.at.map(TopMeter::new);
         for group in examples.chunk_by(|one, other| one.group == other.group) {
             match auc_of(group) {
                 Some((auc, weight)) => {
@@ -96,8 +122,10 @@ impl GroupMeter {
                 }
                 None => metrics.groups_left_out += 1,
             }
+            of_top.iter_mut().for_each(|top| top.add(group));
         }
         metrics.group_auc = (metrics.groups > 0).then(|| sum / weights);
+        metrics.at = of_top.map(TopMeter::metrics);
         metrics
     }
 }
@@ -121,9 +149,97 @@ fn auc_of(group: &[Example]) -> Option<(f64, f64)> {
     (pairs > 0.0).then(|| (won / pairs, negatives + positives))
 }
 
+/// Sums over groups of precision and recall.
+#[derive(Debug)]
+struct TopMeter {
+    k: u32,
+    precision: f64,
+    recall: f64,
+    groups: u64,
+}
+
+impl TopMeter {
+    fn new(k: u32) -> Self {
+        Self { k, precision: 0.0, recall: 0.0, groups: 0 }
+    }
+
+    /// Adds a group, whose examples are in order of their scores. Of equal scores, all are taken in
+    /// part if not all are; an example of weight w is w examples.
+    fn add(&mut self, group: &[Example]) {
+        let sums = |examples: &[Example]| {
+            let weight = |example: &Example| f64::from(example.weight);
+            let positive = |example: &Example| weight(example) * f64::from(example.label);
+            let all: f64 = examples.iter().map(weight).sum();
+            (all, examples.iter().map(positive).sum::<f64>())
+        };
+        let (all, positives) = sums(group);
+        if positives <= 0.0 {
+            return;
+        }
+        let most = f64::from(self.k).min(all);
+        let (mut left, mut taken) = (most, 0.0);
+        for equal in group.chunk_by(|one, other| one.score.to_bits() == other.score.to_bits()).rev()
+        {
+            let (count, positive) = sums(equal);
+            if count >= left {
+                taken += if count > 0.0 { positive * left / count } else { 0.0 };
+                break;
+            }
+            taken += positive;
+            left -= count;
+        }
+        self.precision += taken / most;
+        self.recall += taken / positives;
+        self.groups += 1;
+    }
+
+    fn metrics(self) -> AtMetrics {
+        let Self { k, precision, recall, groups } = self;
+        let mean = |sum: f64| (groups > 0).then(|| sum / groups as f64);
+        AtMetrics { k, precision: mean(precision), recall: mean(recall), groups }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without ties and weights, counts among the first; with them, copies of examples.
+    #[test]
+    fn precision_and_recall_count_the_examples_with_the_highest_scores() {
+        let mut meter = GroupMeter::default().with_precision(Some(2));
+        for (group, logit, label) in [
+            ("a", 3.0, 0.0),
+            ("a", 2.0, 1.0),
+            ("a", 1.0, 1.0),
+            ("a", 0.0, 1.0),
+            // One example, and none positive.
+            ("b", 1.0, 1.0),
+            ("c", 1.0, 0.0),
+            ("c", 0.0, 0.0),
+            // The second place is shared by three, one of them positive.
+            ("d", 2.0, 0.0),
+            ("d", 1.0, 0.0),
+            ("d", 1.0, 1.0),
+            ("d", 1.0, 0.0),
+        ] {
+            meter.add(group.as_bytes(), logit, label, 1.0);
+        }
+        let found = meter.take().at.unwrap();
+        let close = |value: Option<f64>, wanted: f64| (value.unwrap() - wanted).abs() < 1e-12;
+        assert_eq!((found.k, found.groups), (2, 3));
+        assert!(close(found.precision, (0.5 + 1.0 + 1.0 / 6.0) / 3.0), "{found:?}");
+        assert!(close(found.recall, (1.0 / 3.0 + 1.0 + 1.0 / 3.0) / 3.0), "{found:?}");
+        // Weights are counts.
+        for (logit, label, weight) in [(2.0, 1.0, 0.0), (1.5, 0.0, 1.0), (1.0, 1.0, 3.0)] {
+            meter.add(b"a", logit, label, weight);
+        }
+        let found = meter.take().at.unwrap();
+        assert!(close(found.precision, 0.5) && close(found.recall, 1.0 / 3.0), "{found:?}");
+        meter.add(b"a", 1.0, 0.0, 1.0);
+        let none = AtMetrics { k: 2, ..AtMetrics::default() };
+        assert_eq!(meter.take().at, Some(none));
+    }
 
     fn add_all(meter: &mut GroupMeter, groups: u32) {
         for number in 0..groups * 20 {

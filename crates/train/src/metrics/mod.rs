@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use stepwell_data::Labels;
-use stepwell_nn::{Loss, LossSums};
+use stepwell_nn::{Loss, LossSums, Objective, Ranked, Targets, losses};
 
 pub use self::evaluation::Evaluation;
-pub use self::groups::{GroupMeter, GroupMetrics};
+pub use self::groups::{AtMetrics, GroupMeter, GroupMetrics};
 use self::interval::Classes;
 use self::ranking::Ranking;
 pub use self::scored::Scored;
@@ -46,6 +46,9 @@ pub struct Metrics {
     pub normalized_entropy: Option<f64>,
     /// Mean prediction over mean label; 1 is calibrated.
     pub calibration: Option<f64>,
+    /// Expected calibration error of scores as written, over ten bins of equal mass: the mean
+    /// distance of mean label and mean prediction.
+    pub calibration_error: Option<f64>,
     /// For numbers: root of the mean squared error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse: Option<f64>,
@@ -99,8 +102,8 @@ impl Meter {
     /// for an exact AUC.
     pub fn new(labels: &Arc<[Label]>, weighted: bool, exact: usize) -> Self {
         let of = |label: &Label| LabelMeter {
-            loss: label.loss,
-            ranking: Ranking::new(label.loss, weighted, exact),
+            loss: label.loss(),
+            ranking: Ranking::new(label.loss(), weighted, exact),
             sums: LossSums::default(),
             labels: 0.0,
             spread: Spread::default(),
@@ -118,13 +121,13 @@ impl Meter {
 
     /// A meter of known probabilities.
     pub fn of_probabilities(exact: usize) -> Self {
-        let label = Label { name: "label".to_owned(), loss: Loss::LogLoss };
+        let label = Label { name: "label".to_owned(), objective: Objective::LOG_LOSS };
         Self { shown: |probability| probability, ..Self::new(&Arc::from([label]), false, exact) }
     }
 
     /// The most bytes of a meter for `examples` examples with these labels.
     pub(crate) fn bytes_max(labels: &[Label], lanes: Labels, examples: u64) -> u64 {
-        let of = |label: &Label| Ranking::bytes_max(label.loss, lanes.weighted, examples);
+        let of = |label: &Label| Ranking::bytes_max(label.loss(), lanes.weighted, examples);
         labels.iter().map(of).sum()
     }
 
@@ -159,6 +162,16 @@ impl Meter {
         }
     }
 
+    /// Adds examples, and computes their sums.
+    pub fn add_each(&mut self, scored: Scored<'_>) {
+        let Scored { logits, labels, weights } = scored;
+        let objectives: Vec<_> = self.labels.iter().map(|label| label.objective).collect();
+        let targets = Targets { objectives: &objectives, labels, weights };
+        let mut d_logits = vec![0.0; logits.len()];
+        let sums = losses(logits, targets, logits.len(), &mut d_logits);
+        self.add(scored, sums);
+    }
+
     /// Adds a mini-batch by its sums alone, because its scores are not known here; the figures then
     /// have no AUC.
     pub fn add_sums(&mut self, examples: u64, sums: LossSums) {
@@ -191,7 +204,7 @@ impl Meter {
 
     /// Whether [`Meter::loss`] is the log loss of one label.
     pub fn is_log_loss(&self) -> bool {
-        matches!(&*self.labels, [Label { loss: Loss::LogLoss, .. }])
+        matches!(&*self.labels, [label] if label.loss() == Loss::LogLoss)
     }
 
     /// Returns the figures and empties the meter.
@@ -232,7 +245,7 @@ impl LabelMeter {
         let LossSums { loss, prediction, weight } = std::mem::take(&mut self.sums);
         let labels = std::mem::take(&mut self.labels);
         let (spread, errors) = (std::mem::take(&mut self.spread), std::mem::take(&mut self.errors));
-        let auc = self.ranking.take(shown);
+        let Ranked { auc, calibration_error } = self.ranking.take(shown);
         let of_weight = |sum: f64| (weight > 0.0).then(|| sum / weight);
         let mean = of_weight(labels).unwrap_or(0.0);
         let metrics = Metrics {
@@ -251,6 +264,7 @@ impl LabelMeter {
                     auc_interval: auc.filter(|_| is_plain).map(|of| classes.interval(of.auc)),
                     auc_error_max: auc.map_or(0.0, |value| value.error_max),
                     logloss,
+                    calibration_error,
                     normalized_entropy: logloss
                         .filter(|_| entropy > 0.0)
                         .map(|loss| loss / entropy),
@@ -286,22 +300,23 @@ mod tests {
         assert_eq!(metrics.auc, Some(0.5));
         assert!((metrics.normalized_entropy.unwrap() - 1.0).abs() < 1e-9);
         assert!((metrics.calibration.unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!(metrics.calibration_error, Some(0.0));
         assert!((metrics.logloss.unwrap() - 0.562_335).abs() < 1e-6);
         assert_eq!(meter.take(), Metrics::default());
     }
 
     fn labels(losses: &[Loss]) -> Arc<[Label]> {
-        let of = |(number, loss): (usize, &Loss)| Label { name: format!("l{number}"), loss: *loss };
+        let of = |(number, loss): (usize, &Loss)| Label {
+            name: format!("l{number}"),
+            objective: Objective::from(*loss),
+        };
         losses.iter().enumerate().map(of).collect()
     }
 
     /// The figures of examples with these labels, in one mini-batch.
     fn of(losses: &[Loss], scored: Scored<'_>) -> Metrics {
         let mut meter = Meter::new(&labels(losses), !scored.weights.is_empty(), 100);
-        let Scored { logits, labels, weights } = scored;
-        let targets = stepwell_nn::Targets { losses, labels, weights };
-        let mut d_logits = vec![0.0; logits.len()];
-        meter.add(scored, stepwell_nn::losses(logits, targets, logits.len(), &mut d_logits));
+        meter.add_each(scored);
         meter.take()
     }
 

@@ -3,7 +3,7 @@
 //! Scores are ranked in the form in which users see them: logits with the same probability are
 //! ties.
 
-use stepwell_nn::{Auc, AucValue, Loss, WeightedAuc};
+use stepwell_nn::{Auc, Loss, Ranked, WeightedAuc};
 
 use super::scored::Scored;
 
@@ -56,10 +56,10 @@ impl Ranking {
         }
     }
 
-    /// Returns the AUC of the scores as `shown` writes them.
-    pub(super) fn take(&mut self, shown: fn(f32) -> f32) -> Option<AucValue> {
+    /// Returns the figures of the scores as `shown` writes them.
+    pub(super) fn take(&mut self, shown: fn(f32) -> f32) -> Ranked {
         match self {
-            Self::None => None,
+            Self::None => Ranked::default(),
             Self::Alike(auc) => auc.take_shown(shown),
             Self::Weighted(auc) => auc.take_shown(shown),
         }

@@ -241,6 +241,11 @@ impl BatchStage {
                 if !self.is_within {
                     self.counters.add_cut_lists(&chunk, pass, self.cut.rank);
                 }
+                if let Some(negatives) = self.cut.negatives
+                    && pass.purpose == Purpose::Train
+                {
+                    negatives.leave_out(&mut chunk, pass)?;
+                }
                 match &mut self.feed.shared {
                     Some(shared) => shared.give(chunk),
                     None if self.feed.shuffle.is_active() => {

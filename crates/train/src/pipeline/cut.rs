@@ -9,6 +9,7 @@ use stepwell_data::{Labels, Ordered};
 use stepwell_engine::{Part, Purpose, Spares};
 use stepwell_settings::BestKind;
 
+use super::negatives::Negatives;
 use crate::batch::{Examples, Item, MiniBatch};
 use crate::features::{Features, TableInput};
 use crate::models::Model;
@@ -47,6 +48,8 @@ pub(super) struct Cut {
     pub(super) features: Features,
     /// Examples that are shuffled together; 0 for none.
     pub(super) shuffle: usize,
+    /// Which negatives are trained on; `None` for all.
+    pub(super) negatives: Option<Negatives>,
     pub(super) seed: u64,
 }
 
@@ -87,6 +90,7 @@ pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: R
         labels: model.label_lanes(),
         features: model.features().clone(),
         shuffle: data.shuffle,
+        negatives: Negatives::of(config),
         seed: config.seed,
     }
 }

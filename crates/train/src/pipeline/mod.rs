@@ -27,6 +27,7 @@ mod handoff;
 mod learn;
 mod lend;
 mod measured;
+mod negatives;
 mod observer;
 mod patience;
 mod save;

@@ -10,6 +10,9 @@ use crate::batch::RunPosition;
 use crate::data_file::{DataFile, identify};
 use crate::{Error, Result};
 
+/// Key of the setting by which scores are corrected.
+pub(crate) const NEGATIVE_RATE: &str = "data.negative_rate";
+
 /// State and settings of a run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct RunState {
@@ -219,11 +222,14 @@ impl RunState {
     /// Names the first setting that differs.
     pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
         let mut now = model_settings(config);
-        now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
+        // Scores depend on the negatives that were left out.
+        let is_of_data = |key: &str| key.starts_with("data.") && key != NEGATIVE_RATE;
+        now.retain(|(key, _)| !is_of_data(key) && !key.starts_with("synth."));
         // Settings that are listed only if they differ from their default are missing in `now` if
         // they were changed back.
         let unnamed = self.model.iter().find_map(|(key, was)| {
-            let is = unnamed_text(key).filter(|_| key.starts_with("columns."))?;
+            let counts = key.starts_with("columns.") || key == NEGATIVE_RATE;
+            let is = unnamed_text(key).filter(|_| counts)?;
             lacks(&now, key).then(|| (key.as_str(), was.clone(), is))
         });
         let differs = self.differs(&now);

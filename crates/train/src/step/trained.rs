@@ -10,7 +10,7 @@ use stepwell_device::Device;
 use stepwell_engine::{
     Dense, DenseView, EmbeddingBags, Gradients, Group, Laps, Purpose, Shape, Witness, WorkingRows,
 };
-use stepwell_nn::{Loss, LossSums, tree_sum_values};
+use stepwell_nn::{LossSums, Objective, losses, tree_sum_values};
 
 use crate::Result;
 use crate::batch::{Examples, MiniBatch};
@@ -27,8 +27,11 @@ pub(crate) struct TrainedModel {
     pub(super) pool: Arc<ThreadPool>,
     /// Computes the dense part.
     pub(super) dense: Box<dyn DenseExecutor>,
-    /// Loss of each label.
-    losses: Vec<Loss>,
+    /// Objective of each label.
+    objectives: Vec<Objective>,
+    /// What is added to logits in evaluations: the logarithm of the share of negatives that are
+    /// trained on.
+    shift: f64,
     pub(super) buffers: Buffers,
     pub(super) profile: Arc<Profile>,
 }
@@ -109,7 +112,8 @@ impl TrainedModel {
             embeddings: EmbeddingBags::new(tables, columns, shape),
             pool,
             dense,
-            losses: model.labels().iter().map(|label| label.loss).collect(),
+            shift: libm::log(plan.config.data.negative_rate),
+            objectives: model.labels().iter().map(|label| label.objective).collect(),
             buffers,
             profile,
             model,
@@ -210,7 +214,7 @@ impl TrainedModel {
         rows: &WorkingRows<'_>,
         trains: bool,
     ) -> Result<Vec<LossSums>> {
-        let (labels, embedding) = (self.losses.len(), self.model.embedding().count);
+        let (labels, embedding) = (self.objectives.len(), self.model.embedding().count);
         let buffers = &mut self.buffers;
         buffers.logits.resize(examples.count * labels, 0.0);
         buffers.d_first_order.resize(examples.count, 0.0);
@@ -219,7 +223,7 @@ impl TrainedModel {
             model: &self.model,
             input: Input { examples, embeddings: &self.embeddings, rows, columns },
             examples,
-            losses: &self.losses,
+            objectives: &self.objectives,
             blocks: examples.blocks,
             trains,
             on: Processor { pool: &self.pool, profile: &self.profile },
@@ -231,12 +235,35 @@ impl TrainedModel {
         };
         self.dense.begin(&work)?;
         self.embeddings.update_early(rows)?;
-        let sums = self.dense.pass(&work, outputs)?;
+        let mut sums = self.dense.pass(&work, outputs)?;
+        if !trains && self.shift != 0.0 {
+            self.shift_logits(examples, &mut sums);
+        }
+        let buffers = &mut self.buffers;
         buffers.clicks.clear();
         if trains && labels > 1 {
             buffers.clicks.extend(examples.labels.iter().step_by(labels));
         }
         Ok(sums)
+    }
+
+    /// Corrects the logits of evaluated `examples` for the negatives that are not trained on, and
+    /// computes the `sums` of their blocks anew.
+    ///
+    /// If a share w of the negatives is trained on, a model learns q with the odds p / (1 - p) / w,
+    /// so p = q / (q + (1 - q) / w): the logit of p is that of q plus ln w.
+    fn shift_logits(&mut self, examples: &Examples, sums: &mut [LossSums]) {
+        let (shift, labels, blocks) = (self.shift, self.objectives.len(), examples.blocks);
+        let logits = &mut self.buffers.logits;
+        logits.iter_mut().for_each(|logit| *logit = (f64::from(*logit) + shift) as f32);
+        let mut d_logits = Vec::new();
+        for (number, sums) in sums.iter_mut().enumerate() {
+            let range = blocks.range(number);
+            let logits = &logits[range.start * labels..range.end * labels];
+            d_logits.resize(logits.len(), 0.0);
+            let targets = examples.targets(&self.objectives, range);
+            *sums = losses(logits, targets, blocks.examples_of_all(), &mut d_logits);
+        }
     }
 
     /// Updates rows and dense parameters; neither reads the other, so threads mix both.

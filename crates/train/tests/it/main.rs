@@ -10,6 +10,7 @@ mod early_stopping;
 mod last_step;
 mod life;
 mod most_used_on_devices;
+mod negatives;
 mod oracle;
 mod out_of_step;
 mod pooled_on_devices;

@@ -18,7 +18,7 @@ use stepwell_base::{ByteCount, Key, Namespace, TableId};
 use stepwell_engine::{
     Bags, Columns, Field, Moment, Pooled, Purpose, Session, Shape, Tiers, Witness,
 };
-use stepwell_nn::{Loss, Targets, losses};
+use stepwell_nn::{Objective, Targets, losses};
 use stepwell_settings::{ModelKind, OptimizerKind};
 use stepwell_train::{Config, Machine, Surroundings, tables, train};
 
@@ -128,7 +128,8 @@ fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32
         }
         // The dense part of `lr` begins at zero, and stays there.
         let mut d_logits = vec![0.0; count];
-        let targets = Targets { losses: &[Loss::LogLoss], labels: turn.labels(), weights: &[] };
+        let targets =
+            Targets { objectives: &[Objective::LOG_LOSS], labels: turn.labels(), weights: &[] };
         losses(&logits, targets, count, &mut d_logits);
         turn.push(&[], &d_logits).unwrap();
     }

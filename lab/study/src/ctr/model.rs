@@ -7,7 +7,7 @@ use std::ops::Range;
 use stepwell_base::Key;
 use stepwell_nn::{
     Activation, Add, Block, BlockGradients, FactorizationMachine, Graph, GraphBuilder, GraphError,
-    InputShape, Linear, Loss, LossSums, Matrix, Source, Targets, Workspace, losses,
+    InputShape, Linear, LossSums, Matrix, Objective, Source, Targets, Workspace, losses,
 };
 
 use super::examples::{Clicks, DENSE, SLOTS};
@@ -115,7 +115,7 @@ impl Pass {
         let logits = &mut self.logits[..count];
         graph.forward(dense, &block, &mut self.workspace, logits);
         let labels = &clicks.labels[examples];
-        let targets = Targets { losses: &[Loss::LogLoss], labels, weights: &[] };
+        let targets = Targets { objectives: &[Objective::LOG_LOSS], labels, weights: &[] };
         let d_logits = &mut self.d_logits[..count];
         let sums = losses(logits, targets, count, d_logits);
         let Some(gradient) = gradient else { return sums };

@@ -6,7 +6,7 @@ use stepwell_base::TableId;
 use stepwell_base::random::initial_weights;
 use stepwell_nn::{
     Activation, Add, Auc, Block, BlockGradients, Graph, GraphBuilder, InputShape, Linear, Loss,
-    Matrix, Source, Targets, Workspace, losses,
+    Matrix, Objective, Source, Targets, Workspace, losses,
 };
 use stepwell_optim::{Adagrad, DenseOptimizer, DenseState, Lanes, RowOptimizer, Rule};
 
@@ -185,7 +185,7 @@ impl<'a> Learner<'a> {
         let logits = &mut self.logits[..count];
         self.network.graph.forward(&self.parameters, &block, &mut self.workspace, logits);
         let labels = &self.examples.labels[examples];
-        let targets = Targets { losses: &[Loss::LogLoss], labels, weights: &[] };
+        let targets = Targets { objectives: &[Objective::LOG_LOSS], labels, weights: &[] };
         losses(logits, targets, count, &mut self.d_logits[..count]).loss
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         synth: SynthConfig { examples, vocab_scale },
         columns,
         model,
-        train: TrainConfig { blocks, dense, evaluate_every, patience },
+        train: TrainConfig { blocks, dense, evaluate_every, label_smoothing, focal_gamma, patience },
         tables,
         features,
         tiers,
@@ -54,6 +54,8 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("train.blocks", json!(blocks)),
         ("train.evaluate_every", json!(evaluate_every)),
         ("train.patience", json!(patience)),
+        ("train.label_smoothing", json!(label_smoothing)),
+        ("train.focal_gamma", json!(focal_gamma)),
     ];
     let of_rows = of_row_optimizer(of_rows);
     let of_dense = of_optimizer(of_dense);
@@ -129,6 +131,8 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
     let DataConfig {
         paths,
         epochs,
+        class_weight,
+        negative_rate,
         mini_batch,
         batch,
         eval_paths,
@@ -153,6 +157,8 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         ("data.eval_paths", json!(eval_paths)),
         ("data.eval_fraction", json!(share)),
         ("data.epochs", json!(epochs)),
+        ("data.class_weight", json!(class_weight)),
+        ("data.negative_rate", json!(negative_rate)),
         ("data.mini_batch", json!(mini_batch)),
         ("data.batch", json!(batch)),
         ("data.shuffle", json!(shuffle)),
@@ -334,6 +340,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         of,
         loss,
         positive,
+        class_weight,
         transform,
         mean,
         deviation,
@@ -355,6 +362,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         ("of", json!(of)),
         ("loss", json!(loss.name())),
         ("positive", json!(positive)),
+        ("class_weight", json!(class_weight)),
         ("transform", json!(transform.name())),
         ("mean", json!(mean)),
         ("deviation", json!(deviation)),

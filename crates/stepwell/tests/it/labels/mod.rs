@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+mod negatives;
 mod shares;
 
 use std::fmt::Write as _;
@@ -273,6 +274,14 @@ fn what_is_no_label_or_weight_is_told() {
     settings(&weights, "is a second weight");
     settings(&SECONDS.replace("squared_error", "hinge"), "give one of log_loss, squared_error");
     settings(&(SECONDS.to_owned() + "positive = [\"3\"]\n"), "give one of them");
+    let weighed = SECONDS.to_owned() + "class_weight = 2\n";
+    settings(&weighed, "columns.3.class_weight = 2: label seconds is a number");
+    for given in ["data.class_weight", "train.label_smoothing", "train.focal_gamma"] {
+        let columns = ["--set", &format!("{given}=0.5")];
+        let args = [&["train", "run.toml", "--data", "rows.csv"][..], &columns].concat();
+        let told = shop.fails(&args);
+        assert!(told.contains(&format!("{given} = 0.5: label seconds is a number")), "{told}");
+    }
 }
 
 #[test]

@@ -129,11 +129,16 @@ impl Regression {
 
     /// Trains on `rows` for three epochs, in steps of 16 examples.
     fn of(rows: &[Row], weight: impl Fn(&Row) -> f64) -> Self {
+        Self::by(rows, weight, |score, label| score - label)
+    }
+
+    /// Likewise, with this derivative of an example's objective for a score and a label.
+    fn by(rows: &[Row], weight: impl Fn(&Row) -> f64, slope: impl Fn(f64, f64) -> f64) -> Self {
         let mut model = Self::default();
         for batch in (0..3).flat_map(|_| rows.chunks(16)) {
             let slopes: Vec<f64> = batch
                 .iter()
-                .map(|row| weight(row) * (model.score(row) - row.label()) / batch.len() as f64)
+                .map(|row| weight(row) * slope(model.score(row), row.label()) / batch.len() as f64)
                 .collect();
             for (row, slope) in batch.iter().zip(slopes) {
                 model.users[row.user] -= 0.3 * slope;
@@ -222,6 +227,58 @@ fn shares_are_learned_and_measured() {
         let progressive = &trained["progressive_by_epoch"][2];
         near(&progressive["positive_rate"], rate, "base rate while training");
         assert!(progressive["auc"].as_f64().unwrap() > 0.5, "{progressive}");
+    }
+}
+
+/// A share counts as positives and negatives, each of which has its own weight and focal loss.
+#[test]
+fn emphasis_on_classes_is_learned_and_not_measured() {
+    for (columns, gamma, smoothing) in
+        [(&[SHARE][..], 0.0, 0.1), (&[COUNTS, WEIGHT], 2.0, 0.0), (&[COUNTS, WEIGHT], 0.5, 0.2)]
+    {
+        let (shop, rows) = (shop(columns), rows());
+        let is_counted = columns.len() > 1;
+        let weight = |row: &Row| if is_counted { row.worth * f64::from(row.views) } else { 1.0 };
+        let positive = 3.0;
+        // Derivatives by the logit of the loss of one positive and of one negative.
+        let slope = |q: f64, y: f64| {
+            let up = -(1.0 - q).powf(gamma) * (gamma * q * -q.ln() + (1.0 - q));
+            let down = q.powf(gamma) * (gamma * (1.0 - q) * -(1.0 - q).ln() + q);
+            let class = |is: f64| {
+                let target = is * (1.0 - smoothing) + smoothing / 2.0;
+                target * up + (1.0 - target) * down
+            };
+            positive * y * class(1.0) + (1.0 - y) * class(0.0)
+        };
+        let model = Regression::by(&rows, weight, slope);
+        let (gamma, smoothing) = (gamma.to_string(), smoothing.to_string());
+        let more = ["--data.class_weight", "3", "--train.focal_gamma", &gamma];
+        let more = [&more[..], &["--train.label_smoothing", &smoothing]].concat();
+        let args = [&more[..], &["--checkpoint", "saved"]].concat();
+        let trained = train(&shop, "rows.csv", &args);
+        let scores = shop.ok(&["predict", "saved", "--data", "rows.csv"]);
+        let scores: Vec<f64> = scores.lines().skip(1).map(|line| line.parse().unwrap()).collect();
+        assert_eq!(scores.len(), rows.len());
+        for (score, row) in scores.iter().zip(&rows) {
+            assert!((score - model.score(row)).abs() < 1e-5, "{score} {}", model.score(row));
+        }
+        shop.ok(&["eval", "saved", "--data", "rows.csv", "--report", "eval.json"]);
+        let of = scores.iter().zip(&rows);
+        let losses = of.map(|(q, row)| {
+            let p = row.label();
+            weight(row) * (-p * q.ln() - (1.0 - p) * (1.0 - q).ln())
+        });
+        let all: f64 = rows.iter().map(weight).sum();
+        near(&shop.report("eval.json")["eval"]["logloss"], losses.sum::<f64>() / all, "log loss");
+        same(
+            &train(&shop, "rows.csv", &[&more[..], &["--ranks", "3"]].concat()),
+            &trained,
+            "ranks",
+        );
+        same(&train(&shop, "rows.csv", &[&more[..], &TINY].concat()), &trained, "tiny tiers");
+        let own = columns.concat().replace("\"label\"", "\"label\"\nclass_weight = 3");
+        fs::write(shop.path("run.toml"), SETTINGS.to_owned() + &own).unwrap();
+        same(&train(&shop, "rows.csv", &more[2..]), &trained, "the label's own weight");
     }
 }
 

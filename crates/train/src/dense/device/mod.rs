@@ -99,9 +99,9 @@ impl DeviceDense {
             let why = "optim.dense.clip_norm is not available on devices: remove it";
             return Err(refused(why.to_owned()));
         }
-        let losses: Vec<_> = model.labels().iter().map(|label| label.loss).collect();
+        let objectives: Vec<_> = model.labels().iter().map(|label| label.objective).collect();
         let replicas = devices.iter().take(sizes.devices);
-        let replicas = replicas.map(|device| Replica::new(device, sizes, &losses));
+        let replicas = replicas.map(|device| Replica::new(device, sizes, &objectives));
         let mut made = Self {
             replicas: replicas.collect::<Result<_>>()?,
             optimizer,

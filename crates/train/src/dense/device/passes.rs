@@ -145,7 +145,8 @@ impl<'a> Passes<'a> {
 
     /// The losses of all blocks, and the gradients of the logits of a mini-batch of `examples`.
     fn losses(&self, has_weights: bool, examples: usize) -> Result<()> {
-        let (Replica { stream, targets, weights, kinds, .. }, rows) = (self.replica, self.rows());
+        let (Replica { stream, targets, weights, kinds, emphases, .. }, rows) =
+            (self.replica, self.rows());
         let Replica { rows_of, loss_terms, loss_sums, .. } = self.replica;
         let (labels, blocks) = (self.sizes.labels, self.blocks.len());
         let last = self.last();
@@ -156,6 +157,7 @@ impl<'a> Passes<'a> {
             Arg::first(&targets.device, rows * labels),
             of_weights(),
             Arg::first(kinds, labels),
+            Arg::first(emphases, 3 * labels),
             self.gradient(last).arg(rows),
             Arg::first(loss_terms, terms),
             number(rows),

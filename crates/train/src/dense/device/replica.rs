@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_engine::{Blocks, PooledAt};
 use stepwell_kernels::named;
-use stepwell_nn::Loss;
+use stepwell_nn::{Loss, Objective};
 use stepwell_optim::{Rule, StepNumbers};
 
 use super::captured::CapturedPasses;
@@ -40,6 +40,9 @@ pub(super) struct Replica {
     pub(super) rows_of: Both<u32>,
     /// Kind of each label's loss. // (labels)
     pub(super) kinds: Buffer<u32>,
+    /// What emphasizes some examples of each label: weight of positives, smoothing, gamma of the
+    /// focal loss. // (labels, 3)
+    pub(super) emphases: Buffer<f64>,
     /// Outputs of nodes and what they keep, placed by the graph's plan.
     pub(super) values: Buffer<f32>,
     /// Gradients of the outputs, likewise.
@@ -82,7 +85,7 @@ impl Replica {
     ///
     /// # Errors
     /// If there is too little memory.
-    pub(super) fn new(device: &Device, sizes: Sizes, losses: &[Loss]) -> Result<Self> {
+    pub(super) fn new(device: &Device, sizes: Sizes, objectives: &[Objective]) -> Result<Self> {
         let (rows, slots) = (sizes.rows(), sizes.slots);
         let buffer = |lanes: usize, what| device.buffer::<f32>(lanes.max(1), what);
         let both = |lanes: usize, what| {
@@ -122,6 +125,7 @@ impl Replica {
             weights: both(rows * one, "weights of examples")?,
             rows_of,
             kinds: device.buffer(labels.max(1), "kinds of losses")?,
+            emphases: device.buffer(3 * labels.max(1), "objectives")?,
             values: buffer(rows * sizes.value_lanes, "outputs of layers")?,
             d_values: buffer(rows * sizes.gradient_lanes, "gradients of outputs")?,
             terms: buffer(rows * sizes.terms, "terms of layers")?,
@@ -138,19 +142,22 @@ impl Replica {
             total: device.pinned(parameters, "dense vectors up")?,
             sizes,
         };
-        replica.put_kinds(losses)?;
+        replica.put_objectives(objectives)?;
         Ok(replica)
     }
 
-    /// Uploads the kinds of the labels' losses.
-    fn put_kinds(&mut self, losses: &[Loss]) -> Result<()> {
-        // Uses the upload buffer of `rows_of`.
-        for (number, loss) in losses.iter().enumerate() {
-            self.rows_of.host.write(1)?[0] = match loss {
+    /// Uploads the objectives of the labels.
+    fn put_objectives(&mut self, objectives: &[Objective]) -> Result<()> {
+        // Uses the upload buffer of `rows_of`, and the download buffer of sums.
+        for (number, of) in objectives.iter().enumerate() {
+            self.rows_of.host.write(1)?[0] = match of.loss {
                 Loss::LogLoss => 0,
                 Loss::SquaredError => 1,
             };
             self.stream.up(&self.rows_of.host, 0..1, &self.kinds, number)?;
+            let emphases = [of.positive_weight, of.smoothing, of.focal_gamma];
+            self.loss_sums.host.write(3)?.copy_from_slice(&emphases);
+            self.stream.up(&self.loss_sums.host, 0..3, &self.emphases, 3 * number)?;
             self.stream.finish()?;
         }
         Ok(())

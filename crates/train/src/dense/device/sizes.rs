@@ -103,7 +103,8 @@ impl Sizes {
             + lanes(rows * self.terms)
             + lanes(rows * self.features())
             + doubles(rows * (self.labels + 1))
-            + lanes(self.labels);
+            + lanes(self.labels)
+            + doubles(3 * self.labels);
         let parameters = lanes(self.parameters)
             + lanes(self.parameters * self.vectors)
             + lanes(slots * self.apart())

@@ -87,7 +87,7 @@ impl DenseExecutor for HostDense {
         let Processor { pool, profile } = work.on;
         self.parameters.pack(work.model.graph(), pool, profile);
         let (parameters, packed) = self.parameters.packed();
-        let labels = work.losses.len();
+        let labels = work.objectives.len();
         self.d_logits.resize(work.examples.count * labels, 0.0);
         let pass = BlockPass {
             model: work.model,
@@ -97,7 +97,7 @@ impl DenseExecutor for HostDense {
             rows_max: self.rows_max,
             input: work.input,
             examples: work.examples,
-            losses: work.losses,
+            objectives: work.objectives,
             blocks: work.blocks,
             trains: work.trains.then(|| (self.seed, self.optimizer.step())),
             profile,

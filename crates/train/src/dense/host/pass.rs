@@ -5,8 +5,7 @@ use std::ops::Range;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Workspaces};
 use stepwell_nn::{
-    Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Purpose, Targets, Training,
-    losses,
+    Block, BlockGradients, LossSums, Matrix, Objective, PackedWeights, Purpose, Training, losses,
 };
 
 use crate::batch::Examples;
@@ -68,8 +67,8 @@ pub(super) struct BlockPass<'a> {
     pub(super) rows_max: usize,
     pub(super) input: Input<'a>,
     pub(super) examples: &'a Examples,
-    /// Loss of each label.
-    pub(super) losses: &'a [Loss],
+    /// Objective of each label.
+    pub(super) objectives: &'a [Objective],
     pub(super) blocks: Blocks,
     /// Seed, and number of earlier steps; `None` if the pass does not train.
     pub(super) trains: Option<(u64, u64)>,
@@ -122,12 +121,7 @@ impl BlockPass<'_> {
     }
 
     fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> LossSums {
-        let (count, weights) = (self.losses.len(), &self.examples.weights[..]);
-        let targets = Targets {
-            losses: self.losses,
-            labels: &self.examples.labels[range.start * count..range.end * count],
-            weights: if weights.is_empty() { weights } else { &weights[range] },
-        };
+        let targets = self.examples.targets(self.objectives, range);
         losses(task.logits, targets, self.blocks.examples_of_all(), task.d_logits)
     }
 }

@@ -141,13 +141,14 @@ impl Figures {
     fn too_large(&self, scored: Scored<'_>, examples: usize) -> Option<f64> {
         let Scored { logits, labels: of, weights } = scored;
         let labels = &self.labels;
-        let are_numbers = labels.iter().any(|label| label.loss == Loss::SquaredError);
+        let are_numbers = labels.iter().any(|label| label.loss() == Loss::SquaredError);
         if !are_numbers && weights.is_empty() {
             return None;
         }
         let gradients = logits.iter().zip(of).enumerate().map(|(at, (logit, of))| {
-            let slope = match labels[at % labels.len()].loss {
-                Loss::LogLoss => 1.0,
+            let objective = labels[at % labels.len()].objective;
+            let slope = match objective.loss {
+                Loss::LogLoss => objective.slope_max(),
                 Loss::SquaredError => 2.0 * (f64::from(*logit) - f64::from(*of)).abs(),
             };
             let weight = weights.get(at / labels.len()).map_or(1.0, |weight| f64::from(*weight));

@@ -16,7 +16,7 @@ use stepwell_settings::{self as settings, Config, ModelKind, model_settings};
 use super::axes::{Axes, axes};
 use super::columns::column_notes;
 use crate::models::Model;
-use crate::resume::RunState;
+use crate::resume::{NEGATIVE_RATE, RunState};
 use crate::run_plan::schema;
 use crate::step::TrainedModel;
 use crate::{Error, Result};
@@ -75,6 +75,7 @@ impl Inheritance {
         let was = Was { model: Model::build(&was, schema(&was)?)?, config: was };
         let mut notes = changed_settings(&state, config);
         notes.extend(column_notes(&was.config, config));
+        refuse_other_rate(config, &was.config)?;
         refuse_cuts(config, (&was, model))?;
         tables_note(&was.model, model, &mut notes);
         let groups: Vec<_> =
@@ -345,6 +346,19 @@ fn refuse_cuts(config: &Config, (was, model): (&Was, &Model)) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses another share of negatives: the model's scores are those for the old one, until it has
+/// learned the new one.
+fn refuse_other_rate(config: &Config, was: &Config) -> Result<()> {
+    let (is, was) = (config.data.negative_rate, was.data.negative_rate);
+    if is == was {
+        return Ok(());
+    }
+    Err(Error::Config(format!(
+        "{NEGATIVE_RATE} is {is}, and the checkpoint was trained with {was}: its scores are \
+         corrected for {was}; give that"
+    )))
 }
 
 /// Notes added and removed tables.

@@ -179,6 +179,19 @@ fn several_labels_and_weights_have_the_bits_of_the_processor() {
 }
 
 #[test]
+fn emphasis_on_classes_has_the_bits_of_the_processor() {
+    let mut config = job(ModelKind::WideDeep, &[Loss::LogLoss, Loss::LogLoss], true);
+    let plain = train(&mut steps(&config), &config, &SIZES);
+    config.columns[1].class_weight = Some(5.0);
+    config.train.label_smoothing = 0.1;
+    for focal_gamma in [0.0, 2.0] {
+        config.train.focal_gamma = focal_gamma;
+        assert_ne!(train(&mut steps(&config), &config, &SIZES), plain);
+        check(&config);
+    }
+}
+
+#[test]
 fn products_of_16_bits_have_the_bits_of_the_processor() {
     for kind in [ModelKind::DeepFm, ModelKind::Dcn, ModelKind::Dlrm] {
         let mut config = job(kind, &[Loss::LogLoss], true);
