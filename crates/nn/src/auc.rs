@@ -287,7 +287,7 @@ mod tests {
             let [exact, binned] = [1000, 100].map(|kept| {
                 let mut auc = Auc::new(kept);
                 auc.add(&scores, &labels);
-                auc.take_shown(shown).unwrap()
+                auc.take_shown(shown).auc.unwrap()
             });
             assert!((exact.auc - wanted).abs() < 1e-12 && exact.error_max == 0.0);
             assert!((binned.auc - wanted).abs() <= binned.error_max + 1e-12);

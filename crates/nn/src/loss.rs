@@ -96,9 +96,10 @@ impl LossSums {
 
 /// Computes the losses of a block and the gradients of its logits by their objectives.
 ///
-/// `d_logits` is the gradient of the mean objective over the `examples` of the whole mini-batch, so that
-/// gradients of its blocks add up; the returned sums aren't divided. An example of weight w has w
-/// times the loss and gradient of one of weight 1; the divisor remains the number of examples.
+/// `d_logits` is the gradient of the mean objective over the `examples` of the whole mini-batch, so
+/// that gradients of its blocks add up; the returned sums aren't divided. An example of weight w
+/// has w times the loss and gradient of one of weight 1; the divisor remains the number of
+/// examples.
 pub fn losses<T: Scalar>(
     logits: &[T], // (rows, labels)
     targets: Targets<'_>,

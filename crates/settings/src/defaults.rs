@@ -48,14 +48,7 @@ impl Config {
             data: DataConfig::blank(),
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
             model: ModelConfig::blank(),
-            train: TrainConfig {
-                blocks: 0,
-                dense: DensePlace::Host,
-                evaluate_every: 0,
-                label_smoothing: 0.0,
-                focal_gamma: 0.0,
-                patience: 0,
-            },
+            train: TrainConfig::blank(),
             columns: Vec::new(),
             tables: Vec::new(),
             features: Vec::new(),
@@ -141,6 +134,20 @@ impl DataConfig {
             eval_column: None,
             eval_values: Vec::new(),
             eval_from: None,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Part of [`Config::blank`].
+    fn blank() -> Self {
+        Self {
+            blocks: 0,
+            dense: DensePlace::Host,
+            evaluate_every: 0,
+            label_smoothing: 0.0,
+            focal_gamma: 0.0,
+            patience: 0,
         }
     }
 }

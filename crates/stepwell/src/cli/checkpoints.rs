@@ -41,13 +41,15 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) group: Option<String>,
     /// Also measure precision and recall of the K best scored examples of each --group
-    #[arg(long, value_name = "K", requires = "group", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", requires = "group")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) at: Option<u32>,
     /// Also measure the examples of each of the most frequent values of this column of the data
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Option<String>,
     /// Number of values that --by measures
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) top: u32,
     /// Also compute the model's digest, which reads every row
     #[arg(long)]

@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Stdio;
+
+use serde_json::Value;
 
 use crate::common::{Workshop, args};
 
@@ -273,6 +276,38 @@ fn of_users() -> String {
     "click,user,item\n".to_owned() + &(0..200).map(row).collect::<String>()
 }
 
+/// Scores and labels of each user of `new.csv`.
+fn users(shop: &Workshop) -> BTreeMap<String, (Vec<f64>, Vec<bool>)> {
+    let table =
+        shop.ok(&["predict", "saved", "--data", "new.csv", "--id", "user", "--label", "-q"]);
+    let mut users = BTreeMap::<String, (Vec<f64>, Vec<bool>)>::new();
+    for line in table.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let of = users.entry(fields[0].to_owned()).or_default();
+        of.0.push(fields[2].parse().unwrap());
+        of.1.push(fields[1] == "1.0");
+    }
+    users
+}
+
+/// Share of positives among the `most` highest scores, and how many they are; of equal scores, each
+/// is taken in part.
+fn best((scores, labels): &(Vec<f64>, Vec<bool>), most: usize) -> (f64, f64) {
+    let most = most.min(scores.len());
+    let mut sorted = scores.clone();
+    sorted.sort_by(|one, other| other.total_cmp(one));
+    let last = sorted[most - 1];
+    let count = |is: &dyn Fn(f64) -> bool, only: bool| {
+        let of =
+            scores.iter().zip(labels).filter(|(score, label)| is(**score) && (**label || !only));
+        of.count() as f64
+    };
+    let [all, hits] = [false, true]
+        .map(|only| (count(&|score| score > last, only), count(&|score| score == last, only)));
+    let taken = hits.0 + hits.1 * (most as f64 - all.0) / all.1;
+    (taken / most as f64, taken)
+}
+
 #[test]
 fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
     let shop = trained_on(of_users().as_bytes());
@@ -284,15 +319,7 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
     };
     let json = eval(&["--group", "user", "--json"]);
     let found = serde_json::from_str::<serde_json::Value>(&json).unwrap()["by_group"].clone();
-    let table =
-        shop.ok(&["predict", "saved", "--data", "new.csv", "--id", "user", "--label", "-q"]);
-    let mut users = std::collections::BTreeMap::<&str, (Vec<f64>, Vec<bool>)>::new();
-    for line in table.lines().skip(1) {
-        let fields: Vec<&str> = line.split(',').collect();
-        let of = users.entry(fields[0]).or_default();
-        of.0.push(fields[2].parse().unwrap());
-        of.1.push(fields[1] == "1.0");
-    }
+    let users = users(&shop);
     let both =
         users.values().filter(|(_, labels)| labels.contains(&true) && labels.contains(&false));
     let (mut sum, mut examples, mut groups) = (0.0, 0, 0);
@@ -309,35 +336,48 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
     assert_eq!(found["groups_left_out"].as_u64(), Some(users.len() as u64 - groups));
     assert_eq!((found["sampled"].as_f64(), found["column"].as_str()), (Some(1.0), Some("user")));
     assert!(eval(&["--group", "user"]).contains("AUC by group"));
+    // Groups can come from columns that the model does not read.
+    let said = shop.fails(&["eval", "saved", "--group", "nix", "--data", "new.csv", "-q"]);
+    assert!(
+        said.contains("--group nix: new.csv") && said.contains("its header has no column nix"),
+        "{said}"
+    );
+    let said = shop.fails(&[
+        "eval",
+        "saved",
+        "--group",
+        "user",
+        "--data",
+        "new.csv",
+        "-q",
+        "--set=data.skip_max=1",
+    ]);
+    assert!(said.contains("leave out data.skip_max"), "{said}");
+}
+
+#[test]
+fn precision_by_group_and_figures_by_value_are_those_of_plain_loops() {
+    let shop = trained_on(of_users().as_bytes());
+    fs::write(shop.path("new.csv"), of_users() + "1,solo,i1\n1,solo,i2\n").unwrap();
+    let eval = |more: &[&str]| {
+        let args = ["eval", "saved", "--data", "new.csv", "-q"];
+        shop.ok(&[&args[..], more].concat())
+    };
+    let users = users(&shop);
     let json = eval(&["--group", "user", "--at", "3", "--by", "user", "--top", "4", "--json"]);
-    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let report: Value = serde_json::from_str(&json).unwrap();
     let (at, by_value) = (&report["by_group"]["at"], &report["by_value"]);
     let (mut precision, mut recall, mut counted) = (0.0, 0.0, 0);
-    for (scores, labels) in users.values().filter(|(_, labels)| labels.contains(&true)) {
-        let all = labels.iter().filter(|label| **label).count() as f64;
-        let mut order: Vec<usize> = (0..scores.len()).collect();
-        order.sort_by(|one, other| scores[*other].total_cmp(&scores[*one]));
-        let most = order.len().min(3);
-        let last = scores[order[most - 1]];
-        // Those above the last one taken, and a part of those that equal it.
-        let above = |of: usize| scores[of] > last;
-        let equal: Vec<usize> = order.iter().copied().filter(|of| scores[*of] == last).collect();
-        let hits = |of: &mut dyn Iterator<Item = usize>| of.filter(|of| labels[*of]).count() as f64;
-        let before = order.iter().filter(|of| above(**of)).count();
-        let part = (most - before) as f64 / equal.len() as f64;
-        let taken = hits(&mut order.iter().copied().filter(|of| above(*of)))
-            + part * hits(&mut equal.iter().copied());
-        (precision, recall) = (precision + taken / most as f64, recall + taken / all);
-        counted += 1;
+    for of in users.values().filter(|(_, labels)| labels.contains(&true)) {
+        let (share, taken) = best(of, 3);
+        let all = of.1.iter().filter(|label| **label).count() as f64;
+        (precision, recall, counted) = (precision + share, recall + taken / all, counted + 1);
     }
     for (found, sum) in [(&at["precision"], precision), (&at["recall"], recall)] {
         let wanted = sum / f64::from(counted);
         assert!((found.as_f64().unwrap() - wanted).abs() < 1e-12, "{at} {wanted}");
     }
-    assert_eq!(
-        (at["k"].as_u64(), at["groups"].as_u64()),
-        (Some(3), Some(u64::from(counted as u32)))
-    );
+    assert_eq!((at["k"].as_i64(), at["groups"].as_i64()), (Some(3), Some(i64::from(counted))));
     // All users but one have as many examples.
     let values = by_value["values"].as_array().unwrap();
     let named: Vec<&str> = values.iter().map(|of| of["value"].as_str().unwrap()).collect();
@@ -362,23 +402,6 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
     assert!(eval(&["--by", "user"]).contains("user = u9: AUC"));
     let said = shop.fails(&["eval", "saved", "--data", "new.csv", "--at", "3"]);
     assert!(said.contains("--group"), "{said}");
-    // Groups can come from columns that the model does not read.
-    let said = shop.fails(&["eval", "saved", "--group", "nix", "--data", "new.csv", "-q"]);
-    assert!(
-        said.contains("--group nix: new.csv") && said.contains("its header has no column nix"),
-        "{said}"
-    );
-    let said = shop.fails(&[
-        "eval",
-        "saved",
-        "--group",
-        "user",
-        "--data",
-        "new.csv",
-        "-q",
-        "--set=data.skip_max=1",
-    ]);
-    assert!(said.contains("leave out data.skip_max"), "{said}");
 }
 
 #[test]

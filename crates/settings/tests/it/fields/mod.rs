@@ -21,7 +21,7 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         synth: SynthConfig { examples, vocab_scale },
         columns,
         model,
-        train: TrainConfig { blocks, dense, evaluate_every, label_smoothing, focal_gamma, patience },
+        train,
         tables,
         features,
         tiers,
@@ -30,6 +30,8 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         optim: OptimConfig { rows: of_rows, dense: of_dense },
         checkpoint,
     } = config;
+    let TrainConfig { blocks, dense, evaluate_every, label_smoothing, focal_gamma, patience } =
+        train;
     let parts = tables.is_empty() && features.is_empty() && columns.is_empty();
     assert!(parts, "they have lists of their own");
     let own = [
