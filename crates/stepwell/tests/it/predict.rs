@@ -265,7 +265,7 @@ fn scores_that_are_all_one_are_ties_for_an_evaluation_too() {
     let scores = shop.ok(&["predict", "saved", "-q", "--data", "data.csv"]);
     assert!(scores_of(&scores).iter().all(|score| *score == 1.0), "{scores}");
     let eval = shop.ok(&["eval", "saved", "--data", "data.csv", "-q", "--json"]);
-    let eval: serde_json::Value = serde_json::from_str(&eval).unwrap();
+    let eval: Value = serde_json::from_str(&eval).unwrap();
     assert_eq!(eval["eval"]["auc"], 0.5);
 }
 
@@ -318,7 +318,7 @@ fn auc_by_group_is_the_mean_over_groups_with_both_labels() {
         shop.ok(&[&args[..], more].concat())
     };
     let json = eval(&["--group", "user", "--json"]);
-    let found = serde_json::from_str::<serde_json::Value>(&json).unwrap()["by_group"].clone();
+    let found = serde_json::from_str::<Value>(&json).unwrap()["by_group"].clone();
     let users = users(&shop);
     let both =
         users.values().filter(|(_, labels)| labels.contains(&true) && labels.contains(&false));
@@ -414,7 +414,7 @@ fn ids_without_a_row_are_counted_by_column() {
         [&[][..], &["--tiers.dram", "64KiB", "--data.batch", "4", "--tiers.segment", "64KiB"]]
     {
         let args = [&["eval", "saved", "--data", "new.csv", "-q", "--json"][..], more].concat();
-        let report: serde_json::Value = serde_json::from_str(&shop.ok(&args)).unwrap();
+        let report: Value = serde_json::from_str(&shop.ok(&args)).unwrap();
         let ids = serde_json::json!([
             { "column": "user", "table": "embedding", "ids": 200, "without_row": 150 },
             { "column": "item", "table": "embedding", "ids": 200, "without_row": 50 },
@@ -427,7 +427,7 @@ fn ids_without_a_row_are_counted_by_column() {
     let table = shop.ok(&["eval", "saved", "--data", "data.csv", "-q"]);
     assert!(!table.contains("without a row"), "{table}");
     let json = ["predict", "saved", "--data", "new.csv", "--out", "s.csv", "--json", "-q"];
-    let said: serde_json::Value = serde_json::from_str(&shop.ok(&json)).unwrap();
+    let said: Value = serde_json::from_str(&shop.ok(&json)).unwrap();
     assert_eq!(said["ids_by_column"][0]["without_row"], 150);
 }
 
