@@ -20,6 +20,7 @@
 #![deny(unsafe_code)]
 
 mod auc;
+mod block_losses;
 mod calibration;
 mod error;
 mod exponential;
@@ -37,6 +38,7 @@ mod tree;
 mod weighted_auc;
 
 pub use auc::Auc;
+pub use block_losses::{LossSums, Targets, losses};
 pub use error::GraphError;
 pub use gemm::{Bf16Kernel, Gemm, Multiplier, Precision, Scalar, Side, bf16_kernel};
 pub use graph::{
@@ -50,7 +52,7 @@ pub use layer::{
     Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source, TargetAttention,
     Training, Window,
 };
-pub use loss::{Loss, LossSums, Outcome, Targets, losses};
+pub use loss::{Loss, Outcome};
 pub use matrix::{Matrix, MatrixMut, Write};
 pub use objective::Objective;
 pub use parameter::{Initial, ParameterShape, ParameterSpec};
