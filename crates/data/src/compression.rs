@@ -146,6 +146,14 @@ pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> 
     }
 }
 
+/// Whether the file is packed.
+///
+/// # Errors
+/// If it can't be opened.
+pub fn is_packed_file(path: &Path) -> Result<bool, DataError> {
+    open_packed(path).map(|file| file.is_some())
+}
+
 /// Whether the file is Parquet.
 pub(crate) fn has_columns(path: &Path) -> Result<bool, DataError> {
     let wrong = |error| DataError::Path { path: path.to_owned(), why: explain(&error) };

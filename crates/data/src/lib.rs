@@ -64,6 +64,7 @@ mod statistics;
 
 pub use block::{Block, Seal};
 pub use chunk::{Chunk, Malformed};
+pub use compression::is_packed_file;
 pub use count::{count_lines, has_no_record, lines_of_each, lines_of_each_until};
 pub use cut_list::CutList;
 pub use cut_lists::{CutColumn, CutLists};

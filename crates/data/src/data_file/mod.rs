@@ -19,7 +19,7 @@ mod urls;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt as _, MetadataExt};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -90,7 +90,23 @@ impl DataFile {
         }
     }
 
-    /// A second handle of the same data. The two must not be read at the same time.
+    /// Appends up to `bytes` bytes at `offset` to `into`, and returns their number. Several handles
+    /// of a file on disk may do so at the same time: they share a position, which isn't used.
+    pub(crate) fn read_at(
+        &mut self,
+        offset: u64,
+        bytes: u64,
+        into: &mut Vec<u8>,
+    ) -> std::io::Result<usize> {
+        if let Self::Disk(file) = self {
+            return Positioned { file, at: offset }.take(bytes).read_to_end(into);
+        }
+        self.seek(SeekFrom::Start(offset))?;
+        self.take(bytes).read_to_end(into)
+    }
+
+    /// A second handle of the same data. The two must not be read at the same time, except with
+    /// [`DataFile::read_at`] on disk.
     pub(crate) fn again(&self) -> std::io::Result<Self> {
         Ok(match self {
             Self::Disk(file) => Self::Disk(file.try_clone()?),
@@ -111,6 +127,20 @@ impl DataFile {
     /// Whether [`DataFile::will_read`] takes memory.
     pub(crate) fn holds(&self) -> bool {
         matches!(self, Self::Object(_))
+    }
+}
+
+/// A file on disk, read from a position of its own.
+struct Positioned<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for Positioned<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(into, self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 
@@ -168,4 +198,32 @@ impl ChunkReader for DataFile {
 pub fn length_of(path: &Path) -> Result<u64, DataError> {
     let wrong = |error| DataError::Path { path: path.to_owned(), why: explain(&error) };
     if is_stream(path) { Ok(0) } else { DataFile::open(path)?.length().map_err(wrong) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_of_a_file_are_read_at_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let bytes: Vec<u8> = (0..1u32 << 16).flat_map(u32::to_le_bytes).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = DataFile::open(&path).unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..4usize {
+                let (mut again, bytes) = (file.again().unwrap(), &bytes);
+                scope.spawn(move || {
+                    for turn in 0..500 {
+                        let at = (turn * 7919 + number * 65_537) % bytes.len();
+                        let end = (at + 3000).min(bytes.len());
+                        let mut read = Vec::new();
+                        let count = again.read_at(at as u64, 3000, &mut read).unwrap();
+                        assert!(count == end - at && read == bytes[at..end], "{number}, {turn}");
+                    }
+                });
+            }
+        });
+    }
 }

@@ -1,6 +1,6 @@
 //! An open packed file with a validated header and tail.
 
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use stepwell_base::hash;
@@ -55,7 +55,7 @@ impl PackedFile {
         self.tail.origin_bytes > 0
     }
 
-    /// A second handle of the file. The two must not be read at the same time.
+    /// A second handle of the file. The two may be read at the same time on disk only.
     pub(crate) fn again(&self) -> Result<Self, DataError> {
         let file = self.file.again().map_err(|error| self.failed(0, &error))?;
         Ok(Self { path: self.path.clone(), file, head: self.head.clone(), tail: self.tail })
@@ -173,11 +173,8 @@ impl PackedFile {
         into: &mut Vec<u8>,
     ) -> Result<(), DataError> {
         into.reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
-        let read = self
-            .file
-            .seek(SeekFrom::Start(offset))
-            .and_then(|_| Read::by_ref(&mut self.file).take(bytes).read_to_end(into))
-            .map_err(|error| self.failed(offset, &error))?;
+        let read = self.file.read_at(offset, bytes, into);
+        let read = read.map_err(|error| self.failed(offset, &error))?;
         if read as u64 == bytes {
             return Ok(());
         }
@@ -186,12 +183,10 @@ impl PackedFile {
     }
 
     fn read_array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], DataError> {
-        let mut bytes = [0; N];
-        self.file
-            .seek(SeekFrom::Start(offset))
-            .and_then(|_| self.file.read_exact(&mut bytes))
-            .map_err(|error| self.failed(offset, &error))?;
-        Ok(bytes)
+        let mut bytes = Vec::with_capacity(N);
+        let read = self.file.read_at(offset, N as u64, &mut bytes);
+        read.map_err(|error| self.failed(offset, &error))?;
+        bytes.try_into().map_err(|_| self.failed(offset, &ErrorKind::UnexpectedEof.into()))
     }
 
     fn failed(&self, offset: u64, error: &std::io::Error) -> DataError {
