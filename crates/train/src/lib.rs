@@ -54,8 +54,8 @@ pub use report::{
 };
 pub use resume::{Metric, RunState, Waited};
 pub use run::{
-    RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, layers, plan, synth_options,
-    tables, train,
+    ReadyData, RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, layers, plan,
+    ready_data, synth_options, tables, train,
 };
 pub use run_plan::StoragePlan;
 pub use statistics::with_statistics;
