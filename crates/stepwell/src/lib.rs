@@ -37,6 +37,7 @@ mod store;
 mod surroundings;
 mod synth;
 mod train;
+mod tune;
 mod warm_start;
 
 use std::ffi::OsString;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     cli.verbosity.apply();
     match cli.job {
         Job::Train(args) => train_alone_or_launched(&args).map_err(Failure::of_training),
+        Job::Tune(args) => tune::run(&args).map_err(Failure::of_training),
         Job::Eval(args) => eval::run(&args),
         Job::Predict(args) => predict::run(&args),
         Job::Export(args) => export::run(&args),

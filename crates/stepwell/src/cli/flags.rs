@@ -39,7 +39,7 @@ const SHOWN: [&str; 8] = [
 
 /// Whether a setting depends on the machine and not on the model, so that a command that scores
 /// may choose it anew.
-pub(super) fn of_machine(key: &str) -> bool {
+pub(crate) fn of_machine(key: &str) -> bool {
     let tiers = key.starts_with("tiers.") && key != "tiers.ssd";
     let of_table =
         key.starts_with("tables.") && [".place", ".dram"].iter().any(|of| key.ends_with(of));

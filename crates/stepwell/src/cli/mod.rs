@@ -9,6 +9,7 @@ mod named;
 mod pages;
 mod store;
 mod train;
+mod tune;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,11 +23,13 @@ pub(crate) use self::checkpoints::{
 };
 pub(crate) use self::data::{ConvertArgs, SchemaArgs, SynthArgs};
 pub(crate) use self::device::DeviceArgs;
-use self::flags::{by_key, keys_of_parts, of_checkpoint, of_machine, with_flags};
+pub(crate) use self::flags::of_machine;
+use self::flags::{by_key, keys_of_parts, of_checkpoint, with_flags};
 use self::named::with_names;
 pub(crate) use self::pages::{CompletionsArgs, ManArgs};
 pub(crate) use self::store::{StoreArgs, StoreJob};
 pub(crate) use self::train::{Resume, TrainArgs};
+pub(crate) use self::tune::TuneArgs;
 use crate::failure::{Failure, statuses};
 
 /// Trains click-through models whose embedding tables are larger than memory.
@@ -45,6 +48,8 @@ pub(crate) struct Cli {
 pub(crate) enum Job {
     /// Train a model; without arguments, the built-in example
     Train(TrainArgs),
+    /// Search for good settings: train with drawn ones, and compare evaluations
+    Tune(TuneArgs),
     /// Evaluate the model of a checkpoint on data
     Eval(EvalArgs),
     /// Write the probability that a checkpoint's model gives to each example
@@ -161,7 +166,7 @@ pub(crate) struct PlanArgs {
 pub(crate) fn command(of_parts: &[String]) -> Command {
     let all = |command| with_flags(command, of_parts, |_| true);
     let machine = |command| of_checkpoint(with_flags(command, of_parts, of_machine));
-    let command = ["train", "config", "plan"]
+    let command = ["train", "tune", "config", "plan"]
         .iter()
         .fold(with_names(Cli::command()), |command, name| command.mut_subcommand(name, all));
     let command = ["eval", "predict"]
@@ -183,6 +188,7 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let (matches, mut cli) = args::parse::<Cli>(command(&of_parts), args)?;
     let given = matches.subcommand().map(|(_, matches)| matches);
     if let Job::Train(TrainArgs { settings, .. })
+    | Job::Tune(TuneArgs { settings, .. })
     | Job::Config(ConfigListArgs { settings, .. })
     | Job::Plan(PlanArgs { settings, .. }) = &mut cli.job
     {
@@ -191,6 +197,9 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     }
     match (&mut cli.job, given) {
         (Job::Train(args), Some(matches)) => {
+            args.settings.by_key = by_key(matches, &of_parts);
+        }
+        (Job::Tune(args), Some(matches)) => {
             args.settings.by_key = by_key(matches, &of_parts);
         }
         (Job::Config(args), Some(matches)) => {

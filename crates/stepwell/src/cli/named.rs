@@ -15,7 +15,7 @@ pub(super) fn with_names(command: Command) -> Command {
         let command = command.mut_arg("model", |arg| arg.value_parser(models()).help(help));
         command.mut_arg("preset", |arg| arg.value_parser(presets()))
     };
-    let command = ["train", "config", "plan"]
+    let command = ["train", "tune", "config", "plan"]
         .iter()
         .fold(command, |command, name| command.mut_subcommand(name, of_settings));
     command.mut_subcommand("convert", |command| {

@@ -248,7 +248,8 @@ fn value_of(value: &DeValue<'_>) -> Result<Value, String> {
     }
 }
 
-fn text_of(value: &DeValue<'_>) -> Result<String, String> {
+/// The text of a single value, as flags take it.
+pub(crate) fn text_of(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => Ok(as_written(number)),

@@ -61,6 +61,7 @@ mod store_in_use;
 mod stream_data;
 mod tensorboard;
 mod tiny_segments;
+mod tune;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_stepwell");
