@@ -12,6 +12,7 @@
 
 mod adagrad;
 mod adam;
+mod average;
 mod dense;
 mod error;
 mod ftrl;
@@ -33,6 +34,7 @@ mod tests;
 
 pub use adagrad::Adagrad;
 pub use adam::Adam;
+pub use average::average;
 pub use dense::{DenseOptimizer, DensePart, DenseState, DenseStep, StepNumbers};
 pub use error::OptimError;
 pub use ftrl::Ftrl;

@@ -8,6 +8,7 @@
 //! adam              [ exp_avg: width ][ exp_avg_sq: width ][ step: u32 bits in one lane ]
 //! row_wise_adam     [ exp_avg: width ][ exp_avg_sq: as row_wise_adagrad ][ step: as adam ]
 //! ftrl              [ sum: width ][ linear: width ]
+//! frozen            (no state, and no updates)
 //! ```
 //!
 //! Adam counts the steps of each row separately: a row first seen late in training gets the bias
@@ -51,13 +52,16 @@ impl RowOptimizer {
         Ok(Self { rule, regularization: Regularization::default(), arch: Arch::new() })
     }
 
-    /// The same optimizer with penalties on weights and a bound of gradients.
+    /// The same optimizer with penalties on weights and bounds. Frozen rows have none.
     ///
     /// # Errors
     /// If a setting is outside its range.
     pub fn regularized(self, regularization: Regularization) -> Result<Self, OptimError> {
         regularization.check(self.rule.name())?;
-        Ok(Self { regularization, ..self })
+        Ok(match self.rule {
+            RowRule::Frozen => self,
+            _ => Self { regularization, ..self },
+        })
     }
 
     /// The same optimizer with learning rate `lr`. A schedule may lower it to 0: then updates
@@ -83,7 +87,7 @@ impl RowOptimizer {
         &self.rule
     }
 
-    /// Penalties on weights and bound of gradients.
+    /// Penalties on weights, and bounds.
     pub fn regularization(&self) -> Regularization {
         self.regularization
     }
@@ -104,7 +108,8 @@ impl RowOptimizer {
         self.rule.init_state(state);
     }
 
-    /// Updates one row, with the widest vectors of this processor.
+    /// Updates one row, with the widest vectors of this processor. A bound of its embedding's norm
+    /// follows with [`RowOptimizer::bound`].
     pub fn update(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
         self.arch.dispatch(Update { optimizer: self, weights, state, gradient });
     }
@@ -116,10 +121,11 @@ impl RowOptimizer {
         let width = weights.len();
         assert_eq!(gradient.len(), width, "one gradient lane per weight");
         match &self.rule {
-            RowRule::PerLane(rule) if self.regularization.is_none() => {
+            RowRule::Frozen => {}
+            RowRule::PerLane(rule) if self.regularization.is_plain() => {
                 update_lanes(rule, weights, state, gradient, NoPenalty);
             }
-            RowRule::RowWiseAdagrad(adagrad) if self.regularization.is_none() => {
+            RowRule::RowWiseAdagrad(adagrad) if self.regularization.is_plain() => {
                 row_wise_adagrad(adagrad, weights, state, gradient, NoPenalty);
             }
             // Not inlined: less code for every loop over rows.
@@ -127,12 +133,20 @@ impl RowOptimizer {
         }
     }
 
-    /// [`RowOptimizer::update_inline`] of stored weights: read, updated and rounded in one pass.
+    /// Scales the embedding of an updated row down to the greatest norm, if there is one.
+    #[inline(always)]
+    pub fn bound(&self, embedding: &mut [f32]) {
+        self.regularization.bound(embedding);
+    }
+
+    /// [`RowOptimizer::update_inline`] and [`RowOptimizer::bound`] of stored weights: read, updated
+    /// and rounded in one pass.
     #[inline(always)]
     pub fn update_stored(&self, stored: Stored<'_>, state: &mut [f32], gradient: &[f32]) {
-        let Stored { storage, lanes, random, room } = stored;
+        let Stored { storage, dim, lanes, random, room } = stored;
         storage.view(lanes, room.len()).copy_to(room);
         self.update_inline(room, state, gradient);
+        self.bound(&mut room[..dim]);
         storage.encode(room, lanes, random);
     }
 }
@@ -142,6 +156,8 @@ impl RowOptimizer {
 pub struct Stored<'a> {
     /// Format of the weights.
     pub storage: Storage,
+    /// Lanes of the embedding, which come first.
+    pub dim: usize,
     /// The weights. // (lanes of the storage)
     pub lanes: &'a mut [f32],
     /// Random stream for rounding.
@@ -164,7 +180,7 @@ impl WithSimd for Update<'_> {
     fn with_simd<S: Simd>(self, _: S) {
         let Self { optimizer: RowOptimizer { rule, regularization, .. }, .. } = self;
         let Self { weights, state, gradient, .. } = self;
-        if regularization.is_none() {
+        if regularization.is_plain() {
             return update(rule, weights, state, gradient, NoPenalty);
         }
         regularization.shrink(weights, rule.lr());
@@ -198,6 +214,7 @@ fn update(
             let step = next_step(adam, counter);
             row_wise_adam(&step, weights, [means, squares], gradient, penalty);
         }
+        RowRule::Frozen => {}
     }
 }
 

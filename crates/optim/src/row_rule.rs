@@ -18,7 +18,11 @@ pub enum RowRule {
     RowWiseAdagrad(Adagrad),
     /// Row-wise Adam, with the settings of Adam.
     RowWiseAdam(Adam),
+    /// None: rows stay as they are, and have no state.
+    Frozen,
 }
+
+const FROZEN: &str = "frozen";
 
 impl From<Rule> for RowRule {
     fn from(rule: Rule) -> Self {
@@ -66,6 +70,7 @@ impl RowRule {
             Self::Ftrl(rule) => rule.lr,
             Self::RowWiseAdagrad(rule) => rule.lr,
             Self::RowWiseAdam(rule) => rule.lr,
+            Self::Frozen => 0.0,
         }
     }
 
@@ -76,6 +81,7 @@ impl RowRule {
             Self::Ftrl(rule) => Self::Ftrl(Ftrl { lr, ..rule }),
             Self::RowWiseAdagrad(rule) => Self::RowWiseAdagrad(Adagrad { lr, ..rule }),
             Self::RowWiseAdam(rule) => Self::RowWiseAdam(Adam { lr, ..rule }),
+            Self::Frozen => Self::Frozen,
         }
     }
 
@@ -86,6 +92,7 @@ impl RowRule {
             Self::Ftrl(_) => Ftrl::NAME,
             Self::RowWiseAdagrad(_) => row_wise_adagrad::NAME,
             Self::RowWiseAdam(_) => row_wise_adam::NAME,
+            Self::Frozen => FROZEN,
         }
     }
 
@@ -98,6 +105,7 @@ impl RowRule {
             }
             Self::RowWiseAdagrad(rule) => rule.settings(),
             Self::RowWiseAdam(rule) => rule.settings(),
+            Self::Frozen => Vec::new(),
         }
     }
 
@@ -115,6 +123,7 @@ impl RowRule {
             Ftrl::NAME => Some(ftrl()),
             row_wise_adagrad::NAME => Some(Adagrad::of_settings(of).map(Self::RowWiseAdagrad)),
             row_wise_adam::NAME => Some(Adam::of_settings(of).map(Self::RowWiseAdam)),
+            FROZEN => Some(Ok(Self::Frozen)),
             _ => Rule::of_settings(name, of).map(|rule| rule.map(Self::PerLane)),
         }
     }
@@ -129,6 +138,7 @@ impl RowRule {
             Self::Ftrl(rule) => rule.check(),
             Self::RowWiseAdagrad(rule) => rule.check(row_wise_adagrad::NAME),
             Self::RowWiseAdam(rule) => rule.check(row_wise_adam::NAME),
+            Self::Frozen => Ok(()),
         }
     }
 
@@ -139,6 +149,7 @@ impl RowRule {
             Self::Ftrl(_) => (&["sum", "linear"], 0),
             Self::RowWiseAdagrad(_) => (&["sum"], 1),
             Self::RowWiseAdam(_) => (&["exp_avg", "exp_avg_sq"], 1),
+            Self::Frozen => (&[], 0),
         };
         let per_weight = names.len() - row_wise;
         let vectors = names.iter().enumerate();
@@ -150,7 +161,7 @@ impl RowRule {
         match self {
             Self::PerLane(rule) => rule.counts_steps(),
             Self::RowWiseAdam(_) => true,
-            Self::Ftrl(_) | Self::RowWiseAdagrad(_) => false,
+            Self::Ftrl(_) | Self::RowWiseAdagrad(_) | Self::Frozen => false,
         }
     }
 
@@ -164,7 +175,44 @@ impl RowRule {
                 linear.fill(0.0);
             }
             Self::RowWiseAdagrad(rule) => state.fill(rule.initial as f32),
-            Self::RowWiseAdam(_) => state.fill(0.0),
+            Self::RowWiseAdam(_) | Self::Frozen => state.fill(0.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::random::Stream;
+
+    use crate::{Lanes, Regularization, RowOptimizer, RowRule, Storage, Stored};
+
+    fn bits(lanes: &[f32]) -> Vec<u32> {
+        lanes.iter().map(|lane| lane.to_bits()).collect()
+    }
+
+    /// Not even the sign of a zero changes, whatever the gradient and the storage.
+    #[test]
+    fn frozen_rows_keep_their_bits() {
+        let of = Regularization { l2: 0.5, weight_decay: 0.5, clip_norm: 1.0, max_norm: 1e-3 };
+        let frozen = RowOptimizer::new(RowRule::Frozen).unwrap();
+        let optimizer = frozen.regularized(of).unwrap().with_lr(0.5).unwrap();
+        assert_eq!((optimizer, optimizer.state_lanes(Lanes { dim: 4, wide: 0 })), (frozen, 0));
+        assert!(optimizer.settings().is_empty());
+        let weights = [-0.0, 1.0, f32::MIN_POSITIVE, -3.5];
+        let gradient = [1.0, f32::INFINITY, -1.0, f32::NAN];
+        for storage in Storage::ALL {
+            let (mut lanes, mut room) = (vec![0.0; storage.lanes(4)], vec![0.0; 4]);
+            storage.encode(&weights, &mut lanes, Stream::from_state(0));
+            let before = bits(&lanes);
+            let random = Stream::from_state(7);
+            let stored = Stored { storage, dim: 4, lanes: &mut lanes, random, room: &mut room };
+            optimizer.update_stored(stored, &mut [], &gradient);
+            assert_eq!(bits(&lanes), before, "{storage:?}");
+        }
+        let mut row = weights;
+        optimizer.update(&mut row, &mut [], &gradient);
+        optimizer.update_inline(&mut row, &mut [], &gradient);
+        optimizer.bound(&mut row);
+        assert_eq!(bits(&row), bits(&weights));
     }
 }

@@ -1,6 +1,7 @@
 //! Learning rates that change over the steps of a model.
 //!
-//! A rate is a function of the step alone, so a resumed run has the rates of one without a pause.
+//! A rate is a function of the step alone, or of the falls that evaluations decide and checkpoints
+//! record, so a resumed run has the rates of one without a pause.
 
 use std::f64::consts::PI;
 
@@ -47,9 +48,27 @@ pub enum Course {
         /// Number of steps, at least 1; after 3 times as many, the factor is 1/2.
         steps: u64,
     },
+    /// Times `factor` for each fall, which evaluations decide.
+    Plateau {
+        /// Factor each time.
+        factor: f64,
+        /// Number of falls so far.
+        falls: u64,
+    },
 }
 
 impl Schedule {
+    /// The same schedule after `falls` falls; only a plateau has any.
+    #[must_use]
+    pub fn fallen(self, falls: u64) -> Self {
+        match self.course {
+            Course::Plateau { factor, .. } => {
+                Self { course: Course::Plateau { factor, falls }, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// Factor of the learning rate in the step after `steps` steps.
     pub fn factor(&self, steps: u64) -> f64 {
         match steps.checked_sub(self.warmup) {
@@ -70,6 +89,7 @@ impl Course {
             }
             Self::Step { every, factor } => power(factor, t / every),
             Self::InverseSqrt { steps } => (steps as f64 / (steps as f64 + t as f64)).sqrt(),
+            Self::Plateau { factor, falls } => power(factor, falls),
         }
     }
 }
@@ -95,5 +115,9 @@ mod tests {
         assert_eq!(factors(0, step, [0, 2, 3, 5, 6]), [1.0, 1.0, 0.1, 0.1, 0.01]);
         let root = Course::InverseSqrt { steps: 5 };
         assert_eq!(factors(0, root, [0, 15, 120]), [1.0, 0.5, 0.2]);
+        let plateau = Schedule { warmup: 2, course: Course::Plateau { factor: 0.5, falls: 0 } };
+        let rates = |falls| [0, 2, 99].map(|steps| plateau.fallen(falls).factor(steps));
+        assert_eq!([rates(0), rates(3)], [[0.5, 1.0, 1.0], [0.5, 0.125, 0.125]]);
+        assert_eq!(Schedule::default().fallen(3), Schedule::default());
     }
 }

@@ -27,9 +27,22 @@ fn row_rules() -> Vec<RowRule> {
 }
 
 /// Regularization that is not too strong for 50 steps.
-fn regularizations() -> [Regularization; 5] {
-    [[0.0, 0.0, 0.0], [0.3, 0.0, 0.0], [0.0, 0.2, 0.0], [0.0, 0.0, 1.0], [0.3, 0.2, 1.0]]
-        .map(|[l2, weight_decay, clip_norm]| Regularization { l2, weight_decay, clip_norm })
+fn regularizations() -> [Regularization; 7] {
+    [
+        [0.0, 0.0, 0.0, 0.0],
+        [0.3, 0.0, 0.0, 0.0],
+        [0.0, 0.2, 0.0, 0.0],
+        [0.0, 0.0, 1.0, 0.0],
+        [0.3, 0.2, 1.0, 0.0],
+        [0.0, 0.0, 0.0, 0.5],
+        [0.3, 0.2, 1.0, 0.5],
+    ]
+    .map(|[l2, weight_decay, clip_norm, max_norm]| Regularization {
+        l2,
+        weight_decay,
+        clip_norm,
+        max_norm,
+    })
 }
 
 /// A row of weights with initial state.
@@ -86,7 +99,7 @@ impl Reference {
 
     fn update(&mut self, gradient: &[f32]) {
         self.step += 1;
-        let Regularization { l2, weight_decay, clip_norm } = self.regularization;
+        let Regularization { l2, weight_decay, clip_norm, max_norm } = self.regularization;
         let gradient = widened(gradient);
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         let scale = if clip_norm > 0.0 && norm > clip_norm { clip_norm / norm } else { 1.0 };
@@ -101,6 +114,11 @@ impl Reference {
             for (at, g) in part.zip(of_part) {
                 self.update_lane(at, g, mean);
             }
+        }
+        let embedding = self.parts[0].clone();
+        let norm = self.lanes[embedding.clone()].iter().map(|[w, ..]| w * w).sum::<f64>().sqrt();
+        if max_norm > 0.0 && norm > max_norm {
+            self.shrink(embedding, max_norm / norm);
         }
     }
 
@@ -147,6 +165,7 @@ impl Reference {
                 let divisor = (s.beta + a.sqrt()) / s.lr + self.regularization.l2;
                 *w = if b.abs() <= s.l1 { 0.0 } else { -(*b - b.signum() * s.l1) / divisor };
             }
+            RowRule::Frozen => {}
         }
     }
 }
@@ -181,6 +200,7 @@ fn rows_follow_the_textbook() {
             for step in 0..50 {
                 let gradient = numbers(1000 + step, lanes.count());
                 optimizer.update(&mut weights, &mut state, &gradient);
+                optimizer.bound(&mut weights[..dim]);
                 reference.update(&gradient);
             }
             for (w, [expected, ..]) in weights.iter().zip(&reference.lanes) {
@@ -346,7 +366,8 @@ fn a_stored_row_is_read_updated_and_rounded() {
             let mut state_apart = state.clone();
             for step in 1..20 {
                 let (gradient, random) = (numbers(step, width), Stream::from_state(step));
-                let stored = Stored { storage, lanes: &mut lanes, random, room: &mut room };
+                let stored =
+                    Stored { storage, dim: width, lanes: &mut lanes, random, room: &mut room };
                 optimizer.update_stored(stored, &mut state, &gradient);
                 optimizer.update(&mut weights, &mut state_apart, &gradient);
                 storage.round(&mut weights, random);
@@ -370,7 +391,7 @@ fn small_steps_add_up() {
         storage.encode(&vec![1.0; width], &mut lanes, Stream::from_state(0));
         for step in 1..=10_000 {
             let random = Stream::named(1, &u64::to_le_bytes(step));
-            let stored = Stored { storage, lanes: &mut lanes, random, room: &mut room };
+            let stored = Stored { storage, dim: width, lanes: &mut lanes, random, room: &mut room };
             optimizer.update_stored(stored, &mut [], &vec![1.0; width]);
         }
         storage.view(&lanes, width).copy_to(&mut room);
@@ -507,6 +528,7 @@ fn senseless_settings_are_refused() {
             Regularization { l2: bad, ..Regularization::default() },
             Regularization { weight_decay: bad, ..Regularization::default() },
             Regularization { clip_norm: bad, ..Regularization::default() },
+            Regularization { max_norm: bad, ..Regularization::default() },
         ];
         for of in regularizations {
             assert!(RowOptimizer::new(RULES[0]).unwrap().regularized(of).is_err());

@@ -127,7 +127,8 @@ impl Update {
                 let model = &mut rows[table.place(row)][..shape.model_lanes()];
                 let (lanes, state) = model.split_at_mut(shape.storage.lanes(shape.width()));
                 let random = Stream::from_state(self.rounding[number][row]);
-                let stored = Stored { storage: shape.storage, lanes, random, room: &mut room };
+                let (storage, dim, room) = (shape.storage, shape.dim, &mut room);
+                let stored = Stored { storage, dim, lanes, random, room };
                 shape.optimizer.update_stored(stored, state, gradient);
             }
         }
@@ -301,7 +302,9 @@ fn described(table: &Table, lists: &mut Lists) -> UpdateTable {
             let (rate, eps, l1) = (lr as f32, beta as f32, l1 as f32);
             UpdateTable { rule: RULE_FTRL, rate, eps, l1, ..of }
         }
-        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) => unreachable!("no kernel has it"),
+        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) | RowRule::Frozen => {
+            unreachable!("no kernel has it")
+        }
     }
 }
 

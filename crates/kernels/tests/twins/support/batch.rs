@@ -52,7 +52,7 @@ pub fn rules() -> [Rule; 4] {
 
 /// Penalties that kernels have.
 pub fn regularization() -> Regularization {
-    Regularization { l2: 0.3, weight_decay: 0.2, clip_norm: 0.0 }
+    Regularization { l2: 0.3, weight_decay: 0.2, ..Regularization::default() }
 }
 
 /// Row optimizers: gradient descent, Adagrad and Adam.
