@@ -23,6 +23,7 @@ mod device;
 mod device_tier;
 mod digest;
 mod error;
+mod given_rows;
 mod group;
 mod group_tables;
 mod harvest;
@@ -64,6 +65,7 @@ pub use device_tier::{
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result, file_error};
+pub use given_rows::GivenRows;
 pub use group::{Group, IndexWatch, Traffic, TrafficCount, last_step_of, rules_of};
 pub use group_tables::{GroupTables, TABLES_MAX};
 pub use harvest::HarvestSize;

@@ -186,7 +186,8 @@ fn storage(name: &str) -> Field<Storage> {
 fn optimizer(value: &Value) -> Field<RowOptimizer> {
     let name = text(value, "name")?;
     // A session may have been saved at a rate of 0, with which no optimizer begins.
-    let lr = float(value, "lr")?;
+    let has_rate = name != RowRule::Frozen.name();
+    let lr = if has_rate { float(value, "lr")? } else { 0.0 };
     let setting = |setting| match setting {
         "lr" if lr == 0.0 => Ok(1.0),
         _ => float(value, setting),
@@ -233,7 +234,7 @@ mod tests {
         let mut specs = Vec::new();
         for round in 0..40 {
             for storage in Storage::ALL {
-                for rule in 0..7 {
+                for rule in 0..8 {
                     for life in 0..5 {
                         specs.push(spec(&mut dice, (round, storage, rule, life)));
                     }
@@ -270,12 +271,14 @@ mod tests {
             3 => Rule::Momentum(Momentum { lr, momentum: beta1 }).into(),
             4 => RowRule::Ftrl(Ftrl { lr, beta: eps, l1: beta2, initial: initial_sum }),
             5 => RowRule::RowWiseAdam(Adam { lr, beta1, beta2, eps }),
+            6 => RowRule::Frozen,
             _ => RowRule::RowWiseAdagrad(Adagrad { lr, eps, initial: initial_sum }),
         };
         let regularization = Regularization {
             l2: [0.0, 0.5][round as usize % 2],
             weight_decay: [0.0, 0.0, 0.01][round as usize % 3],
             clip_norm: [0.0, 0.0, 0.0, 2.5][round as usize % 4],
+            max_norm: [0.0, 1.5, 0.0][round as usize % 3],
         };
         let optimizer = RowOptimizer::new(rule).unwrap();
         let expire_after = if round % 3 == 0 { 0 } else { dice.next_u64() };

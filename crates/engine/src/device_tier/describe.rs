@@ -51,15 +51,16 @@ pub(crate) fn counts(tables: &[UpdateTable]) -> bool {
 /// Refuses a table whose optimizer no kernel has.
 pub(crate) fn check_optimizer(table: &TableSpec) -> Result<()> {
     let optimizer = table.optimizer;
-    let clips = optimizer.regularization().clip_norm > 0.0;
-    if of_rule(optimizer.rule()).is_some() && !clips {
-        return Ok(());
-    }
-    Err(Error::Settings(format!(
-        "table '{}': devices have neither row-wise optimizers nor clip_norm of rows: use device = \
-         host",
-        table.name
-    )))
+    let Regularization { clip_norm, max_norm, .. } = optimizer.regularization();
+    let what = match optimizer.rule() {
+        _ if clip_norm > 0.0 => "clip_norm of rows",
+        _ if max_norm > 0.0 => "max_norm of rows",
+        RowRule::Frozen => "frozen rows",
+        rule if of_rule(rule).is_none() => "row-wise optimizers",
+        _ => return Ok(()),
+    };
+    let name = &table.name;
+    Err(Error::Settings(format!("table '{name}': devices have no {what}: use device = host")))
 }
 
 /// The fields of a rule; `None` if no kernel has it.
@@ -82,7 +83,7 @@ fn of_rule(rule: &RowRule) -> Option<UpdateTable> {
             let (rate, eps, l1) = (lr as f32, beta as f32, l1 as f32);
             UpdateTable { rule: RULE_FTRL, rate, eps, l1, ..none }
         }
-        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) => return None,
+        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) | RowRule::Frozen => return None,
     })
 }
 

@@ -192,6 +192,11 @@ impl EmbeddingBags {
         self.rates[table] = optimizer.lr();
     }
 
+    /// Sets how often the learning rates have fallen at a plateau, for later steps.
+    pub fn set_falls(&mut self, falls: u64) {
+        self.schedule = self.schedule.fallen(falls);
+    }
+
     /// Learning rates of the tables before the schedule.
     pub(crate) fn rates(&self) -> &[f64] {
         &self.rates

@@ -133,9 +133,10 @@ pub(super) fn step_row(
     let (weights, state) = model.split_at_mut(table.weight_lanes());
     if storage == Storage::F32 {
         table.optimizer.update_inline(weights, state, gradient);
+        table.optimizer.bound(&mut weights[..table.dim]);
     } else {
         let random = table.rounding(key, step);
-        let stored = Stored { storage, lanes: weights, random, room };
+        let stored = Stored { storage, dim: table.dim, lanes: weights, random, room };
         table.optimizer.update_stored(stored, state, gradient);
     }
 }
