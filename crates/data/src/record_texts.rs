@@ -67,13 +67,28 @@ impl Texts {
     /// # Errors
     /// The errors of [`Texts::open`].
     pub fn open_alone(path: &Path, column: &str, header: Option<bool>) -> Result<Self, DataError> {
-        let kind = ColumnKind::Id(IdRule::default());
-        let columns = vec![Column { name: column.to_owned(), of: Vec::new(), kind }];
-        let options = LayoutOptions { header, ..LayoutOptions::default() };
-        let layout = Layout::new_unlabelled(options, columns).map_err(DataError::Options)?;
-        let files = Files { paths: vec![path.to_owned()], layout: None };
-        let mut texts = Self::open(&files, &layout, &[column.to_owned()])?;
+        let mut texts = Self::open_named(path, &[column.to_owned()], header)?;
         texts.columns.iter_mut().for_each(|column| column.known = header == Some(false));
+        Ok(texts)
+    }
+
+    /// Opens `path` to read only `columns`, which its first line names if `header` is true.
+    ///
+    /// # Errors
+    /// The errors of [`Texts::open`].
+    pub fn open_named(
+        path: &Path,
+        columns: &[String],
+        header: Option<bool>,
+    ) -> Result<Self, DataError> {
+        let kind = || ColumnKind::Id(IdRule::default());
+        let column = |name: &String| Column { name: name.clone(), of: Vec::new(), kind: kind() };
+        let layout = columns.iter().map(column).collect();
+        let options = LayoutOptions { header, ..LayoutOptions::default() };
+        let layout = Layout::new_unlabelled(options, layout).map_err(DataError::Options)?;
+        let files = Files { paths: vec![path.to_owned()], layout: None };
+        let mut texts = Self::open(&files, &layout, columns)?;
+        texts.columns.iter_mut().for_each(|column| column.known = false);
         Ok(texts)
     }
 
