@@ -362,7 +362,8 @@ pub const SETTINGS: &[Setting] = &[
         "optim.rows.kind",
         optim.rows.kind = RowOptimizerKind::Adagrad,
         Always,
-        "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for rows"
+        "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for rows; or \
+         frozen, so that they keep their values"
     ),
     setting!("optim.rows.lr", optim.rows.lr = 0.02, Always, "learning rate of rows")
         .check(|config| check::learning_rate(config.optim.rows.lr)),
@@ -376,10 +377,12 @@ pub const SETTINGS: &[Setting] = &[
     of_optimizer!("optim.rows.l2", optim.rows.l2),
     of_optimizer!("optim.rows.weight_decay", optim.rows.weight_decay),
     of_optimizer!("optim.rows.clip_norm", optim.rows.clip_norm),
+    of_optimizer!("optim.rows.max_norm", optim.rows.max_norm),
     of_schedule!("optim.rows.schedule", optim.rows.schedule),
     of_schedule!("optim.rows.warmup_steps", optim.rows.warmup_steps),
     of_schedule!("optim.rows.decay_steps", optim.rows.decay_steps),
     of_schedule!("optim.rows.decay_factor", optim.rows.decay_factor),
+    of_schedule!("optim.rows.plateau_patience", optim.rows.plateau_patience),
     setting!(
         "optim.dense.kind",
         optim.dense.kind = OptimizerKind::Adam,
@@ -396,10 +399,12 @@ pub const SETTINGS: &[Setting] = &[
     of_optimizer!("optim.dense.l2", optim.dense.l2),
     of_optimizer!("optim.dense.weight_decay", optim.dense.weight_decay),
     of_optimizer!("optim.dense.clip_norm", optim.dense.clip_norm),
+    of_optimizer!("optim.dense.ema", optim.dense.ema),
     of_schedule!("optim.dense.schedule", optim.dense.schedule),
     of_schedule!("optim.dense.warmup_steps", optim.dense.warmup_steps),
     of_schedule!("optim.dense.decay_steps", optim.dense.decay_steps),
     of_schedule!("optim.dense.decay_factor", optim.dense.decay_factor),
+    of_schedule!("optim.dense.plateau_patience", optim.dense.plateau_patience),
     setting!(
         "checkpoint.dir",
         checkpoint.dir = None,

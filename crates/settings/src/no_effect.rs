@@ -2,7 +2,7 @@
 
 use stepwell_device::Choice;
 
-use crate::config::{Config, ModelKind, PlaceKind, TableConfig};
+use crate::config::{Config, ModelKind, PlaceKind, RowOptimizerKind, TableConfig};
 
 /// Returns why a setting of a `T` has no effect; `None` if it has one.
 pub(crate) type Idle<T> = fn(&T) -> Option<&'static str>;
@@ -126,6 +126,11 @@ pub(crate) fn table_with_a_life(table: &TableConfig) -> Option<&'static str> {
 /// Expects a table with resolved settings.
 pub(crate) fn table_without_counting(table: &TableConfig) -> Option<&'static str> {
     (table.admit_after <= Some(1)).then_some("the table's admit_after is 1")
+}
+
+/// Expects a table with resolved settings.
+pub(crate) fn table_of_frozen_rows(table: &TableConfig) -> Option<&'static str> {
+    (table.optimizer == Some(RowOptimizerKind::Frozen)).then_some("the table's rows are frozen")
 }
 
 /// Expects a table with resolved settings.

@@ -28,8 +28,10 @@ impl Tuning {
 /// The settings, named like their fields.
 #[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
 pub(crate) mod tunings {
-    use super::RowOptimizerKind::{Adagrad, Adam, Ftrl, Momentum, RowWiseAdagrad, RowWiseAdam};
-    use super::{RowOptimizerKind, Tuning, beta_of, bound_of, decay_of, eps_of, initial_of};
+    use super::RowOptimizerKind::{
+        Adagrad, Adam, Ftrl, Momentum, RowWiseAdagrad, RowWiseAdam, Sgd,
+    };
+    use super::{Tuning, beta_of, bound_of, decay_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
         help: "term added to the root that divides a step; sgd, momentum and ftrl have none",
@@ -82,8 +84,8 @@ pub(crate) mod tunings {
         help: "weights times this are added to their gradient; of rows, only those being trained",
         usual: "0",
         check: decay_of,
-        kinds: &RowOptimizerKind::ALL,
-        others: "",
+        kinds: &[Sgd, Momentum, Adagrad, RowWiseAdagrad, Adam, RowWiseAdam, Ftrl],
+        others: "frozen rows don't change",
     };
     pub(crate) const weight_decay: Tuning = Tuning {
         help: "weights times this and the rate are subtracted before an update, as in AdamW",
@@ -94,6 +96,18 @@ pub(crate) mod tunings {
                longer gradients are scaled down",
         usual: "none",
         check: bound_of,
+        ..l2
+    };
+    pub(crate) const max_norm: Tuning = Tuning {
+        help: "greatest norm of an embedding, without its first-order weight; one that an update \
+               makes longer is scaled down to it",
+        ..clip_norm
+    };
+    pub(crate) const ema: Tuning = Tuning {
+        help: "decay of the running mean of dense parameters, such as 0.999; evaluations and \
+               predictions use the mean instead of the parameters",
+        usual: "none",
+        check: beta_of,
         ..l2
     };
 }

@@ -31,12 +31,14 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "optimizer",
         optimizer = None,
         Always,
-        "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for its rows"
+        "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for its rows; or \
+         frozen, so that they keep their values"
     )
     .default_name("`optim.rows.kind`"),
     setting!(TableConfig: "lr", lr = None, Always, "learning rate of its rows")
         .default_name("`optim.rows.lr`")
-        .check(|table| given(table.lr, check::learning_rate)),
+        .check(|table| given(table.lr, check::learning_rate))
+        .idle(no_effect::table_of_frozen_rows),
     setting!(TableConfig: "l2", l2 = None, BeyondDefault, tunings::l2.help)
         .default_name("`optim.rows.l2`")
         .check(|table| tunings::l2.check(table.l2)),
@@ -51,6 +53,11 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
     setting!(TableConfig: "clip_norm", clip_norm = None, BeyondDefault, tunings::clip_norm.help)
         .default_name("`optim.rows.clip_norm`")
         .check(|table| tunings::clip_norm.check(table.clip_norm)),
+    setting!(TableConfig: "max_norm", max_norm = None, BeyondDefault, tunings::max_norm.help)
+        .default_name("`optim.rows.max_norm`")
+        .check(|table| tunings::max_norm.check(table.max_norm))
+        .idle(no_effect::table_without_embeddings)
+        .idle_run(no_effect::in_lr),
     setting!(
         TableConfig: "storage",
         storage = None,
@@ -78,6 +85,14 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         .check(|table| given(table.init_value, check::init_value))
         .idle(no_effect::table_without_embeddings)
         .idle_run(no_effect::in_lr),
+    setting!(
+        TableConfig: "pretrained",
+        pretrained = None,
+        BeyondDefault,
+        "file of ids and embeddings that rows of a new table begin with (empty: none)"
+    )
+    .idle(no_effect::table_without_embeddings)
+    .idle_run(no_effect::in_lr),
     setting!(
         TableConfig: "admit_after",
         admit_after = None,

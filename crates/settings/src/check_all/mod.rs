@@ -7,7 +7,7 @@ mod sync;
 use crate::all_settings::SETTINGS;
 use crate::check::{MINI_BATCHES_KNOWN_MAX, Outcome};
 use crate::config::{Config, ExchangeKind, RowsConfig};
-use crate::schedule::check_whole;
+use crate::schedule::{check_plateau, check_whole};
 use crate::setting::Setting;
 
 /// Most malformed lines of a pass whose data is cached: half of the lines that a cache remembers,
@@ -31,6 +31,7 @@ impl Config {
         check_initial("model", self.model.init_std, self.model.init_value)?;
         check_whole("rows", &self.optim.rows)?;
         check_whole("dense", &self.optim.dense)?;
+        check_plateau(self)?;
         check_admission(&self.rows, &|key| format!("rows.{key}"), "give one of them")?;
         self.check_layers()?;
         self.check_named()?;

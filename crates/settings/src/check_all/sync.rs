@@ -3,7 +3,9 @@
 use stepwell_device::Choice;
 
 use crate::check::Outcome;
-use crate::config::{Config, DenseKind, DensePlace, ExchangeKind, RowsKind};
+use crate::config::{
+    Config, DenseKind, DensePlace, ExchangeKind, OptimConfig, RowsKind, ScheduleKind,
+};
 
 impl Config {
     /// Refuses protocols that do not match `sync.rows`, and settings that need ranks in step.
@@ -50,6 +52,17 @@ impl Config {
                 "it counts steps that all ranks take together",
                 "pipeline.staleness = 0",
             );
+        }
+        let OptimConfig { rows: of_rows, dense: of_dense } = &self.optim;
+        for (part, kind) in [("rows", of_rows.schedule), ("dense", of_dense.schedule)] {
+            if kind == ScheduleKind::Plateau {
+                let what = format!("optim.{part}.schedule = plateau");
+                return refuse(what, "a rate falls on all ranks together", "another schedule");
+            }
+        }
+        if of_dense.ema.is_some() {
+            let why = "a mean has the parameters after each step of all ranks";
+            return refuse("optim.dense.ema".to_owned(), why, "no optim.dense.ema");
         }
         if self.train.dense == DensePlace::Device {
             let why = "protocols move dense parameters in the host's memory";

@@ -54,11 +54,13 @@ pub enum RowOptimizerKind {
     RowWiseAdam,
     /// FTRL-Proximal.
     Ftrl,
+    /// None: rows keep their values.
+    Frozen,
 }
 
 impl RowOptimizerKind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Sgd,
         Self::Momentum,
         Self::Adagrad,
@@ -66,6 +68,7 @@ impl RowOptimizerKind {
         Self::Adam,
         Self::RowWiseAdam,
         Self::Ftrl,
+        Self::Frozen,
     ];
 
     /// Name in settings.
@@ -78,6 +81,7 @@ impl RowOptimizerKind {
             Self::Adam => OptimizerKind::Adam.name(),
             Self::RowWiseAdam => "row_wise_adam",
             Self::Ftrl => "ftrl",
+            Self::Frozen => "frozen",
         }
     }
 }
@@ -106,12 +110,14 @@ pub enum ScheduleKind {
     Step,
     /// It falls with the root of the steps.
     InverseSqrt,
+    /// It falls by a factor when evaluations no longer improve.
+    Plateau,
 }
 
 impl ScheduleKind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Constant, Self::Linear, Self::Cosine, Self::Step, Self::InverseSqrt];
+    pub const ALL: [Self; 6] =
+        [Self::Constant, Self::Linear, Self::Cosine, Self::Step, Self::InverseSqrt, Self::Plateau];
 
     /// Name in settings.
     pub const fn name(self) -> &'static str {
@@ -121,6 +127,7 @@ impl ScheduleKind {
             Self::Cosine => "cosine",
             Self::Step => "step",
             Self::InverseSqrt => "inverse_sqrt",
+            Self::Plateau => "plateau",
         }
     }
 }
@@ -156,15 +163,21 @@ pub struct OptimizerConfig<K = OptimizerKind> {
     pub weight_decay: Option<f64>,
     /// Greatest norm of a gradient.
     pub clip_norm: Option<f64>,
+    /// For rows: greatest norm of an embedding.
+    pub max_norm: Option<f64>,
+    /// For dense parameters: decay of their average.
+    pub ema: Option<f64>,
     /// Course of the learning rate after a warm-up.
     pub schedule: ScheduleKind,
     /// Steps in which the learning rate rises linearly to `lr`.
     pub warmup_steps: u64,
-    /// Steps of the schedule; required by all kinds but `Constant`.
+    /// Steps of the schedule; required by all kinds but `Constant` and `Plateau`.
     pub decay_steps: Option<u64>,
     /// Part of the learning rate that is left at the end of `Linear` and `Cosine`, and after each
-    /// period of `Step`.
+    /// period of `Step`; factor of each fall of `Plateau`.
     pub decay_factor: Option<f64>,
+    /// For `Plateau`: evaluations without improvement until the rate falls.
+    pub plateau_patience: u64,
 }
 
 impl<K: Copy> OptimizerConfig<K> {
@@ -183,10 +196,13 @@ impl<K: Copy> OptimizerConfig<K> {
             l2: None,
             weight_decay: None,
             clip_norm: None,
+            max_norm: None,
+            ema: None,
             schedule: ScheduleKind::Constant,
             warmup_steps: 0,
             decay_steps: None,
             decay_factor: None,
+            plateau_patience: 2,
         }
     }
 }

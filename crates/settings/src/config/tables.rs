@@ -1,5 +1,7 @@
 //! Named tables, and the features that go into them.
 
+use std::path::PathBuf;
+
 use stepwell_base::ByteCount;
 use stepwell_base::initial::Initial;
 use stepwell_engine::Pooling;
@@ -29,6 +31,8 @@ pub struct TableConfig {
     pub weight_decay: Option<f64>,
     /// Greatest norm of the gradient of one of its rows.
     pub clip_norm: Option<f64>,
+    /// Greatest norm of the embedding of one of its rows.
+    pub max_norm: Option<f64>,
     /// Format of weights in its rows.
     pub storage: Option<Storage>,
     /// Initial embedding weights are uniform in [-range, range).
@@ -37,6 +41,8 @@ pub struct TableConfig {
     pub init_std: Option<f64>,
     /// All initial embedding weights are this instead.
     pub init_value: Option<f64>,
+    /// File of embeddings that some of its rows begin with.
+    pub pretrained: Option<PathBuf>,
     /// Occurrences of a key until it gets a row.
     pub admit_after: Option<u8>,
     /// Probability that a key gets a row, drawn anew in each mini-batch.
@@ -88,6 +94,7 @@ impl TableConfig {
             l2: optimizer.l2,
             weight_decay: optimizer.weight_decay,
             clip_norm: optimizer.clip_norm,
+            max_norm: optimizer.max_norm,
             storage: Some(rows.storage),
             init_range: Some(range),
             init_std: match initial {
@@ -120,6 +127,7 @@ impl TableConfig {
             l2: self.l2.or(rows.l2),
             weight_decay: self.weight_decay.or(rows.weight_decay),
             clip_norm: self.clip_norm.or(rows.clip_norm),
+            max_norm: self.max_norm.or(rows.max_norm),
             ..rows.clone()
         }
     }

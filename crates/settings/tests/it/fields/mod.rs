@@ -68,6 +68,9 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
 fn of_row_optimizer(optimizer: &RowOptimizerConfig) -> Vec<(&'static str, Value)> {
     let RowOptimizerConfig { kind, lr, eps, initial, beta1, beta2, .. } = optimizer;
     let RowOptimizerConfig { momentum, beta, l1, l2, weight_decay, clip_norm, .. } = optimizer;
+    let RowOptimizerConfig { max_norm, ema: None, plateau_patience, .. } = optimizer else {
+        panic!("only dense parameters are averaged")
+    };
     let RowOptimizerConfig { schedule, warmup_steps, decay_steps, decay_factor, .. } = optimizer;
     vec![
         ("optim.rows.kind", json!(kind.name())),
@@ -82,10 +85,12 @@ fn of_row_optimizer(optimizer: &RowOptimizerConfig) -> Vec<(&'static str, Value)
         ("optim.rows.l2", json!(l2)),
         ("optim.rows.weight_decay", json!(weight_decay)),
         ("optim.rows.clip_norm", json!(clip_norm)),
+        ("optim.rows.max_norm", json!(max_norm)),
         ("optim.rows.schedule", json!(schedule.name())),
         ("optim.rows.warmup_steps", json!(warmup_steps)),
         ("optim.rows.decay_steps", json!(decay_steps)),
         ("optim.rows.decay_factor", json!(decay_factor)),
+        ("optim.rows.plateau_patience", json!(plateau_patience)),
     ]
 }
 
@@ -103,13 +108,16 @@ fn of_optimizer(optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
         l2,
         weight_decay,
         clip_norm,
+        max_norm: None,
+        ema,
         schedule,
         warmup_steps,
         decay_steps,
         decay_factor,
+        plateau_patience,
     } = optimizer
     else {
-        panic!("ftrl is for rows only")
+        panic!("ftrl and max_norm are for rows only")
     };
     vec![
         ("optim.dense.kind", json!(kind.name())),
@@ -122,10 +130,12 @@ fn of_optimizer(optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
         ("optim.dense.l2", json!(l2)),
         ("optim.dense.weight_decay", json!(weight_decay)),
         ("optim.dense.clip_norm", json!(clip_norm)),
+        ("optim.dense.ema", json!(ema)),
         ("optim.dense.schedule", json!(schedule.name())),
         ("optim.dense.warmup_steps", json!(warmup_steps)),
         ("optim.dense.decay_steps", json!(decay_steps)),
         ("optim.dense.decay_factor", json!(decay_factor)),
+        ("optim.dense.plateau_patience", json!(plateau_patience)),
     ]
 }
 
@@ -276,10 +286,12 @@ pub(crate) fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
         l2,
         weight_decay,
         clip_norm,
+        max_norm,
         storage,
         init_range,
         init_std,
         init_value,
+        pretrained,
         admit_after,
         admit_probability,
         expire_after,
@@ -295,10 +307,12 @@ pub(crate) fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
         ("l2", json!(l2)),
         ("weight_decay", json!(weight_decay)),
         ("clip_norm", json!(clip_norm)),
+        ("max_norm", json!(max_norm)),
         ("storage", json!(storage.map(|storage| storage.name()))),
         ("init_range", json!(init_range)),
         ("init_std", json!(init_std)),
         ("init_value", json!(init_value)),
+        ("pretrained", json!(pretrained)),
         ("admit_after", json!(admit_after)),
         ("admit_probability", json!(admit_probability)),
         ("expire_after", json!(expire_after)),
