@@ -19,6 +19,7 @@ mod machine;
 mod metrics;
 mod models;
 mod pipeline;
+mod pretrained;
 mod profile;
 mod ranks;
 mod report;
@@ -52,7 +53,7 @@ pub use report::{
     ColumnIds, DeviceReport, Exchanged, GroupReport, OtherValues, OutOfStepReport, RankReport,
     Report, StageReport, StoppedEarly, Tiers, ValueMetrics, ValuesReport, peak_rss_bytes,
 };
-pub use resume::{Metric, RunState, Waited};
+pub use resume::{FallenRate, FallenRates, Metric, RunState, Waited};
 pub use run::{
     ReadyData, RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, layers, plan,
     ready_data, synth_options, tables, train,

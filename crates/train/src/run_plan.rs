@@ -162,6 +162,8 @@ pub(crate) struct DensePlan {
     pub(crate) regularization: Regularization,
     /// Their learning rate over time.
     pub(crate) schedule: Schedule,
+    /// Decay of the mean of the parameters, if there is one.
+    pub(crate) ema: Option<f64>,
     /// Where the dense part is computed.
     pub(crate) place: DensePlace,
     /// Number type of the operands of products.
@@ -176,6 +178,7 @@ impl DensePlan {
             rule: rule(&config.optim.dense),
             regularization: regularization(&config.optim.dense),
             schedule: schedule(&config.optim.dense),
+            ema: config.optim.dense.ema,
             place: config.train.dense,
             precision: config.model.precision,
             seed: config.seed,

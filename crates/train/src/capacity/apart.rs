@@ -37,8 +37,10 @@ impl Apart {
             Exchange::of(wanted.plan, wanted.model).add_bounds(&mut data);
         }
         add_training(&mut training, wanted)?;
-        // Parameters, and one value per parameter for each part of the optimizer's state.
-        let parts = 1 + wanted.plan.dense.rule.state_names().len();
+        // Parameters, and one value per parameter for each part of the optimizer's state and for
+        // their mean.
+        let dense = wanted.plan.dense;
+        let parts = 1 + dense.rule.state_names().len() + usize::from(dense.ema.is_some());
         let parameters = wanted.model.graph().parameter_count();
         let dense = (parameters * parts * size_of::<f32>()) as u64;
         Ok(Self { data, training, dense })

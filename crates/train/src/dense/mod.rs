@@ -34,6 +34,7 @@ pub(crate) use self::device::DeviceDense;
 pub use self::device::HostProducts;
 pub(crate) use self::host::HostDense;
 pub(crate) use self::input::Input;
+pub(crate) use self::sections::AVERAGED;
 use crate::Result;
 use crate::batch::Examples;
 use crate::models::Model;
@@ -80,6 +81,9 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// # Errors
     /// If the executor fails.
     fn step(&mut self, steps: u64, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()>;
+
+    /// Sets how often the learning rate has fallen at a plateau, for later steps.
+    fn set_falls(&mut self, falls: u64);
 
     /// Parameters, optimizer state and its step count, in the form of digests.
     ///

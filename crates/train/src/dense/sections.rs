@@ -7,6 +7,8 @@ use stepwell_optim::DenseOptimizer;
 
 const PARAMETERS: &str = "parameters";
 const STEP: &str = "step";
+/// Section of the mean of the parameters.
+pub(crate) const AVERAGED: &str = "ema";
 
 /// The sections of `parameters`, of the optimizer's `state` by name, and of its steps.
 pub(super) fn sections<'a>(

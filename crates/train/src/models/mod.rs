@@ -306,6 +306,7 @@ fn row_optimizer(config: &RowOptimizerConfig) -> std::result::Result<RowOptimize
         RowOptimizerKind::Adam => Rule::Adam(adam(config)).into(),
         RowOptimizerKind::RowWiseAdam => RowRule::RowWiseAdam(adam(config)),
         RowOptimizerKind::Ftrl => RowRule::Ftrl(ftrl(config)),
+        RowOptimizerKind::Frozen => RowRule::Frozen,
     };
     RowOptimizer::new(rule)?.regularized(regularization(config))
 }
@@ -354,15 +355,17 @@ pub(crate) fn schedule<K>(config: &OptimizerConfig<K>) -> Schedule {
         ScheduleKind::Cosine => Course::Cosine { steps, end: decay_factor.unwrap_or(0.0) },
         ScheduleKind::Step => Course::Step { every: steps, factor: decay_factor.unwrap_or(0.1) },
         ScheduleKind::InverseSqrt => Course::InverseSqrt { steps },
+        ScheduleKind::Plateau => Course::Plateau { factor: decay_factor.unwrap_or(0.1), falls: 0 },
     };
     Schedule { warmup: warmup_steps, course }
 }
 
 /// Penalties and bounds of an optimizer.
 pub(crate) fn regularization<K>(config: &OptimizerConfig<K>) -> Regularization {
-    let OptimizerConfig { l2, weight_decay, clip_norm, .. } = config;
-    let [l2, weight_decay, clip_norm] = [l2, weight_decay, clip_norm].map(|of| of.unwrap_or(0.0));
-    Regularization { l2, weight_decay, clip_norm }
+    let OptimizerConfig { l2, weight_decay, clip_norm, max_norm, .. } = config;
+    let all = [l2, weight_decay, clip_norm, max_norm].map(|of| of.unwrap_or(0.0));
+    let [l2, weight_decay, clip_norm, max_norm] = all;
+    Regularization { l2, weight_decay, clip_norm, max_norm }
 }
 
 /// Name of the instruction sets used for sums on this machine and, with bf16 products, of the

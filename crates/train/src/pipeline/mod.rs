@@ -30,6 +30,7 @@ mod measured;
 mod negatives;
 mod observer;
 mod patience;
+mod plateau;
 mod save;
 mod shared_pass;
 mod shuffle;
@@ -63,6 +64,7 @@ use crate::{Error, Result};
 pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
 pub(crate) use self::patience::Patience;
+pub(crate) use self::plateau::{Falls, Plateaus};
 pub(crate) use self::save::Saver;
 
 /// Inputs of all stages.
@@ -74,6 +76,7 @@ pub(crate) struct Parts {
     /// Whether such an evaluation comes before the first step.
     pub(crate) evaluates_first: bool,
     pub(crate) patience: Patience,
+    pub(crate) plateaus: Plateaus,
     /// Whether the run that is resumed had ended early.
     pub(crate) ended_early: bool,
     pub(crate) start: RunPosition,
@@ -157,6 +160,7 @@ fn wire(
     let reading = Reading::of(passes, options, plan.threads, cache, events);
     let train_ends = TrainEnds {
         patience: parts.patience,
+        plateaus: parts.plateaus,
         ended_early: parts.ended_early,
         fabric: fabric.clone(),
         reads_evaluations: reading.evaluations.is_some(),

@@ -58,6 +58,13 @@ impl Patience {
         });
     }
 
+    /// Counts from 0 again, with the same best evaluation.
+    pub(super) fn begin_again(&mut self) {
+        if let Some(waited) = &mut self.waited {
+            waited.evaluations = 0;
+        }
+    }
+
     /// State to continue from.
     pub(super) fn waited(&self) -> Option<Waited> {
         self.waited

@@ -23,7 +23,7 @@ use stepwell_settings::BestKind;
 use super::patience::{rises, value};
 use crate::batch::RunPosition;
 use crate::metrics::Metrics;
-use crate::resume::{RunState, Waited};
+use crate::resume::{FallenRates, RunState, Waited};
 use crate::step::TrainedModel;
 use crate::{Result, talk};
 
@@ -76,9 +76,15 @@ impl Saver {
         Self { writer, state, best, figure: None, fabric, phase: Phase::Rest }
     }
 
-    /// Records an evaluation of the model after `step` steps, and the evaluations so far.
-    pub(super) fn evaluated(&mut self, step: u64, metrics: &Metrics, waited: Option<Waited>) {
-        self.state.waited = waited;
+    /// Records an evaluation of the model after `step` steps, and what followed from the
+    /// evaluations so far.
+    pub(super) fn evaluated(
+        &mut self,
+        step: u64,
+        metrics: &Metrics,
+        (waited, plateaus): (Option<Waited>, FallenRates),
+    ) {
+        (self.state.waited, self.state.plateaus) = (waited, plateaus);
         if self.best == BestKind::None {
             return;
         }

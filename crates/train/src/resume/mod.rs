@@ -41,6 +41,27 @@ pub struct RunState {
     /// The evaluations so far; `None` before the first.
     #[serde(default)]
     pub waited: Option<Waited>,
+    /// The learning rates that fall at plateaus.
+    #[serde(default)]
+    pub plateaus: FallenRates,
+}
+
+/// The learning rates that fall when evaluations no longer improve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FallenRates {
+    /// Rate of rows.
+    pub rows: FallenRate,
+    /// Rate of dense parameters.
+    pub dense: FallenRate,
+}
+
+/// A learning rate that falls at plateaus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FallenRate {
+    /// Number of falls so far.
+    pub falls: u64,
+    /// The evaluations since the best one or the last fall; `None` before the first.
+    pub waited: Option<Waited>,
 }
 
 /// A metric of evaluations.
@@ -110,7 +131,7 @@ impl RunState {
     /// checkpoint is ever written with less than the state.
     pub fn to_json(&self) -> Value {
         let Self { position, files, train_end, model, config, kernels, job, earlier, .. } = self;
-        let Self { began, waited, .. } = self;
+        let Self { began, waited, plateaus, .. } = self;
         let pair = |(key, value): &(String, String)| Value::from([key.as_str(), value.as_str()]);
         let end = train_end.map(|(file, line)| Value::from([u64::from(file), line]));
         let parts = [
@@ -124,6 +145,7 @@ impl RunState {
             ("earlier", earlier.iter().flatten().map(DataFile::to_json).collect()),
             ("began", began.as_ref().map(Began::to_json).into()),
             ("waited", waited.map(Waited::to_json).into()),
+            ("plateaus", plateaus.to_json()),
         ];
         parts.into_iter().collect()
     }
@@ -317,6 +339,19 @@ impl Began {
         let parts: [(&str, Value); 2] =
             [("step", self.step.into()), ("job", self.job.as_str().into())];
         parts.into_iter().collect()
+    }
+}
+
+impl FallenRates {
+    fn to_json(self) -> Value {
+        [("rows", self.rows.to_json()), ("dense", self.dense.to_json())].into_iter().collect()
+    }
+}
+
+impl FallenRate {
+    fn to_json(self) -> Value {
+        let waited = Value::from(self.waited.map(Waited::to_json));
+        [("falls", self.falls.into()), ("waited", waited)].into_iter().collect()
     }
 }
 

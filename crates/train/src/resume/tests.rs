@@ -16,6 +16,7 @@ fn state(config: &Config) -> RunState {
         earlier: Some(Vec::new()),
         began: None,
         waited: None,
+        plateaus: FallenRates::default(),
     }
 }
 

@@ -208,7 +208,9 @@ pub(super) fn build(
     note_kernel(plan.dense.precision, around);
     let offer = offer(plan, &around.machine, &|note| (around.on_note)(&note))?;
     let on = (around.machine.ranks.as_ref(), offer);
-    let begun = StartWith { begin, has_rows: !around.rows.from.is_empty(), rows: None };
+    let is_pretrained = config.tables.iter().any(|table| table.pretrained.is_some());
+    let has_rows = is_pretrained || !around.rows.from.is_empty();
+    let begun = StartWith { begin, has_rows, rows: None };
     let mut capacity = capacity(plan, sources, &model, begun, on)?;
     capacity.check_room()?;
     std::mem::take(&mut capacity.notes).iter().for_each(|note| (around.on_note)(note));
@@ -232,8 +234,14 @@ pub(super) fn build(
     let rules = machine.rules;
     let (above, devices) = devices(plan, machine, &capacity)?;
     let (scores, inherited_rows) = (begin.scores(), inherited.as_ref());
-    let opening =
-        Opening { capacity: &capacity, model: &model, from, scores, inherited: inherited_rows };
+    let opening = Opening {
+        capacity: &capacity,
+        model: &model,
+        from,
+        scores,
+        inherited: inherited_rows,
+        config,
+    };
     let groups = opening.groups(around, &*place, above.as_ref())?;
     let mut planners = capacity.tiers.planners(rules);
     for (planner, group) in planners.iter_mut().zip(&groups) {

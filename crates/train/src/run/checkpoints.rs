@@ -15,7 +15,7 @@ use crate::data_file::identify;
 use crate::machine::Checkpoints;
 use crate::models::kernels;
 use crate::pipeline::Saver;
-use crate::resume::{Began, RunState, Waited, job_of};
+use crate::resume::{Began, FallenRates, RunState, Waited, job_of};
 use crate::run_plan::{RunPlan, StoragePlan};
 use crate::warm_start::WarmStart;
 use crate::{Error, Result, talk};
@@ -29,6 +29,8 @@ pub(super) struct Start {
     pub(super) position: RunPosition,
     /// The evaluations of the run that continues.
     pub(super) waited: Option<Waited>,
+    /// The learning rates that fell at plateaus.
+    pub(super) plateaus: FallenRates,
     /// Whether that run ended with its data.
     pub(super) is_complete: bool,
     pub(super) saver: Option<Saver>,
@@ -48,6 +50,7 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
             resumes: false,
             position,
             waited: None,
+            plateaus: FallenRates::default(),
             is_complete: false,
             saver: None,
         });
@@ -63,7 +66,8 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
     let mut state = state(plan, around, sources, began)?;
     if let (Some(checkpoint), Some(was)) = (&resumed, was) {
         accept(checkpoint, around, &state)?;
-        (state.position, state.earlier, state.waited) = (was.position, was.earlier, was.waited);
+        (state.position, state.earlier) = (was.position, was.earlier);
+        (state.waited, state.plateaus) = (was.waited, was.plateaus);
         if let Some(path) = sources.input.files().iter().find(|path| is_stream(path)) {
             (around.on_note)(&format!(
                 "{} is a stream, so whether it has the data of the earlier run cannot be checked: \
@@ -79,12 +83,12 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
         let checkpoint = from.as_deref().ok_or(Error::Panicked("warm start"))?;
         begin_with((warm, checkpoint), around, &mut state)?;
     }
-    let (position, waited) = (state.position, state.waited);
+    let RunState { position, waited, plateaus, .. } = state;
     let tell = Arc::clone(&around.on_note);
     let checkpoints = &plan.storage.checkpoints;
     let writer = place.map(|place| place.writer(checkpoints.keep, tell)).transpose()?.flatten();
     let saver = writer.map(|writer| Saver::new(writer, state, checkpoints.best, ranks));
-    Ok(Start { from, resumes, position, waited, is_complete, saver })
+    Ok(Start { from, resumes, position, waited, plateaus, is_complete, saver })
 }
 
 /// Begins a warm start at the beginning of new data, or where the checkpoint's run stopped.
@@ -93,9 +97,10 @@ fn begin_with(
     around: &Surroundings,
     state: &mut RunState,
 ) -> Result<()> {
+    let was = RunState::read(checkpoint)?;
+    state.plateaus = was.plateaus;
     if warm.goes_on() {
         // A change of the data is fine: none of it was trained.
-        let was = RunState::read(checkpoint)?;
         let as_before = warm.is_changed.then(|| state.with_data_of(&was));
         state.waited = was.waited;
         accept(checkpoint, around, as_before.as_ref().unwrap_or(state))?;
@@ -213,6 +218,7 @@ fn state(
         train_end,
         model,
         waited: None,
+        plateaus: FallenRates::default(),
         config: around.settings.clone(),
         kernels: kernels(plan.dense.precision),
     })

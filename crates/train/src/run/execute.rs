@@ -15,9 +15,9 @@ use super::figures::assemble;
 use super::full_index;
 use super::surroundings::Surroundings;
 use crate::batch::RunPosition;
-use crate::pipeline::{self, Counters, Parts, Passes, Patience, Saver};
+use crate::pipeline::{self, Counters, Parts, Passes, Patience, Plateaus, Saver};
 use crate::report::{self, Processor, Report};
-use crate::resume::Waited;
+use crate::resume::{FallenRates, Waited};
 use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
@@ -30,6 +30,8 @@ pub(super) struct Reads {
     pub(super) evaluated_on: u64,
     /// The evaluations of the run that is resumed.
     pub(super) waited: Option<Waited>,
+    /// The learning rates that fell at plateaus.
+    pub(super) plateaus: FallenRates,
     /// Whether that run ended with its data.
     pub(super) is_complete: bool,
     pub(super) start: RunPosition,
@@ -59,6 +61,7 @@ pub(super) fn execute(
     let is_due = every > 0 && step > 0 && step.is_multiple_of(every);
     let best = plan.storage.checkpoints.best;
     let patience = Patience::new(plan.patience, best, reads.evaluated_on, reads.waited);
+    let plateaus = Plateaus::new(&plan.config.optim, best, reads.evaluated_on, reads.plateaus);
     let ended_early = patience.over().is_some() && !reads.is_complete;
     // It says that the run is over.
     let initial = initial || ended_early;
@@ -67,6 +70,7 @@ pub(super) fn execute(
         evaluations: reads.evaluations,
         evaluates_first: is_due && reads.waited.is_none_or(|waited| waited.evaluated < step),
         patience,
+        plateaus,
         ended_early,
         block_bytes: capacity.block_bytes,
         passes: reads.passes,

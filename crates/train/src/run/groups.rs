@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use stepwell_engine::{Begin, Checkpoint, DeviceTier, Group, Rewrite};
+use stepwell_engine::{Begin, Checkpoint, DeviceTier, GivenRows, Group, Rewrite};
+use stepwell_settings::Config;
 use stepwell_ssd::{Compaction, Executor, ExecutorOptions, KeyShardSet, StoreOptions};
+
+use tracing::info;
 
 use super::surroundings::Surroundings;
 use crate::Result;
 use crate::capacity::Capacity;
 use crate::machine::RowPlaces;
 use crate::models::Model;
+use crate::pretrained::Pretrained;
 use crate::warm_start::{GroupOrigin, Inheritance};
 
 /// Inputs for opening table groups.
@@ -22,6 +26,7 @@ pub(super) struct Opening<'a> {
     pub(super) scores: bool,
     /// How the checkpoint's rows map to this model's groups; `None` if groups are unchanged.
     pub(super) inherited: Option<&'a Inheritance>,
+    pub(super) config: &'a Config,
 }
 
 impl Opening<'_> {
@@ -55,6 +60,7 @@ impl Opening<'_> {
             let group =
                 self.capacity.tiers.open(number, tables, at, options, (machine.rules, above))?;
             self.rewrite(number, &group, (around, key_shards))?;
+            self.give(number, &group, (around, key_shards))?;
             groups.push(group);
         }
         Ok(groups)
@@ -71,6 +77,32 @@ impl Opening<'_> {
             (None, _, Some(snapshot)) => Begin::Snapshot(snapshot),
             _ => Begin::Empty,
         }
+    }
+
+    /// Gives rows of new tables of group `number` the embeddings that settings name.
+    fn give(
+        &self,
+        number: usize,
+        group: &Group,
+        (around, key_shards): (&Surroundings, KeyShardSet),
+    ) -> Result<()> {
+        let known = match (self.from, self.inherited) {
+            (None, _) if around.rows.from.is_empty() => &[][..],
+            (Some(_), Some(inherited)) => inherited.tables(),
+            _ => return Ok(()),
+        };
+        for table in &self.model.groups()[number].tables {
+            let table = &self.model.tables()[*table];
+            if known.iter().any(|known| known.name == table.name) {
+                continue;
+            }
+            let Some(pretrained) = Pretrained::of(self.config, &table.name)? else { continue };
+            let step = self.from.map_or(0, |from| from.step);
+            let rows = GivenRows { table, step, key_shards };
+            let count = pretrained.put_into(rows, &group.store, &around.stop)?;
+            info!(table = table.name, count, "pretrained embeddings");
+        }
+        Ok(())
     }
 
     /// Rewrites the checkpoint's rows into group `number`, if their layout changed.

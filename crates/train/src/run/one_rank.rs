@@ -125,6 +125,7 @@ fn get_ready(plan: &RunPlan<'_>, around: &Surroundings, stop: &StopRequest) -> R
         evaluations: within.then(|| sources.evaluations(Purpose::Evaluate)).flatten(),
         evaluated_on: evaluated_on(&sources)?,
         waited: start.waited,
+        plateaus: start.plateaus,
         is_complete: start.is_complete,
         start: start.position,
         cache,

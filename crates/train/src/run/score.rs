@@ -11,6 +11,7 @@ use super::{checkpoints, last_step};
 use crate::batch::RunPosition;
 use crate::pipeline::Passes;
 use crate::report::Report;
+use crate::resume::FallenRates;
 use crate::run_plan::RunPlan;
 use crate::{Error, Result};
 
@@ -65,6 +66,7 @@ fn get_ready_to_score(
         evaluations: None,
         evaluated_on: 0,
         waited: None,
+        plateaus: FallenRates::default(),
         is_complete: false,
         start,
         cache: None,

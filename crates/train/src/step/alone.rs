@@ -18,6 +18,10 @@ impl Stepping for Alone {
         &self.0
     }
 
+    fn model_mut(&mut self) -> &mut TrainedModel {
+        &mut self.0
+    }
+
     fn poll(&mut self, around: Around<'_>) -> Result<Progress> {
         let Around { incoming, groups, results } = around;
         let Some((mini, _)) = incoming.mini(false) else {

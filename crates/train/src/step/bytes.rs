@@ -38,8 +38,10 @@ impl TrainedModel {
             let products = devices * model.graph().packing_bytes(rows);
             return (6 * count * lanes + threads * update + products + examples) as u64;
         }
-        let constants = model.graph().packed_bytes() + model.graph().constant_bytes();
-        let parameters = 3 * count * lanes + own_blocks * own(count) + constants;
+        let packed = model.graph().packed_bytes();
+        let averaged = plan.dense.ema.map_or(0, |_| count * lanes + packed);
+        let constants = packed + model.graph().constant_bytes();
+        let parameters = 3 * count * lanes + averaged + own_blocks * own(count) + constants;
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);

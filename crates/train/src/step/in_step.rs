@@ -246,6 +246,10 @@ impl Stepping for InStep {
         &self.model
     }
 
+    fn model_mut(&mut self) -> &mut TrainedModel {
+        &mut self.model
+    }
+
     fn is_underway(&self) -> bool {
         !matches!(self.phase, Phase::Begin)
     }

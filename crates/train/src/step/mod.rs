@@ -48,6 +48,9 @@ pub(crate) trait Stepping: Send {
     /// The model.
     fn model(&self) -> &TrainedModel;
 
+    /// The model, to be changed between steps.
+    fn model_mut(&mut self) -> &mut TrainedModel;
+
     /// Whether something is under way that must be completed with other ranks before anything else.
     fn is_underway(&self) -> bool {
         false

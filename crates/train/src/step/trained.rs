@@ -16,6 +16,7 @@ use crate::Result;
 use crate::batch::{Examples, MiniBatch};
 use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, Outputs, Processor, Work};
 use crate::models::{Model, schedule};
+use crate::pipeline::Falls;
 use crate::profile::{Kernel, Profile};
 use crate::run_plan::RunPlan;
 
@@ -178,6 +179,12 @@ impl TrainedModel {
     /// Sets the number of trained steps.
     pub(crate) fn set_steps(&mut self, steps: u64) {
         self.embeddings.set_steps(steps);
+    }
+
+    /// Sets how often learning rates have fallen at plateaus, for later steps.
+    pub(crate) fn set_falls(&mut self, falls: Falls) {
+        self.embeddings.set_falls(falls.rows);
+        self.dense.set_falls(falls.dense);
     }
 
     /// Whether all dense parameters are finite.

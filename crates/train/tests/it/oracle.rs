@@ -88,6 +88,7 @@ fn every_optimizer_and_model_is_exact() {
                 config.optim.rows.kind = optimizer;
                 config.optim.rows.l2 = number.is_multiple_of(2).then_some(0.01);
                 config.optim.rows.clip_norm = number.is_multiple_of(3).then_some(0.01);
+                config.optim.rows.max_norm = number.is_multiple_of(2).then_some(0.01);
                 config.optim.dense.kind = dense.unwrap_or(OptimizerKind::Momentum);
                 config.optim.dense.clip_norm = number.is_multiple_of(2).then_some(0.1);
                 config.optim.dense.weight_decay = number.is_multiple_of(3).then_some(0.1);
@@ -132,6 +133,7 @@ fn weights_of_16_bits_are_exact() {
                 config.model.dim = dim;
                 config.optim.rows.kind = optimizer;
                 config.optim.rows.weight_decay = Some(0.1);
+                config.optim.rows.max_norm = Some(0.01);
                 config.data.epochs = 2;
                 run(&config)
             };
@@ -179,6 +181,7 @@ fn seeds_and_settings_that_matter_show() {
     differs(|config| config.optim.rows.weight_decay = Some(0.1));
     differs(|config| config.optim.rows.clip_norm = Some(0.001));
     differs(|config| config.optim.rows.warmup_steps = 2);
+    differs(|config| config.optim.rows.kind = RowOptimizerKind::Frozen);
     differs(|config| config.optim.dense.warmup_steps = 2);
     differs(|config| {
         (config.optim.rows.schedule, config.optim.rows.decay_steps) =

@@ -99,6 +99,11 @@ impl DeviceDense {
             let why = "optim.dense.clip_norm is not available on devices: remove it";
             return Err(refused(why.to_owned()));
         }
+        if plan.dense.ema.is_some() {
+            return Err(refused(
+                "optim.dense.ema is not available on devices: remove it".to_owned(),
+            ));
+        }
         let objectives: Vec<_> = model.labels().iter().map(|label| label.objective).collect();
         let replicas = devices.iter().take(sizes.devices);
         let replicas = replicas.map(|device| Replica::new(device, sizes, &objectives));
@@ -266,6 +271,10 @@ impl DenseExecutor for DeviceDense {
         }
         let rule = self.optimizer.rule();
         self.replicas.iter().try_for_each(|replica| replica.update(rule, numbers))
+    }
+
+    fn set_falls(&mut self, falls: u64) {
+        self.schedule = self.schedule.fallen(falls);
     }
 
     fn sections(&self) -> Result<DenseView<'_>> {

@@ -10,20 +10,22 @@ use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Dense, DenseView, Workspaces};
 use stepwell_nn::{Graph, LossSums};
-use stepwell_optim::{DenseOptimizer, DenseState, Schedule};
+use stepwell_optim::{DenseOptimizer, DenseState, Schedule, average};
 
 use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
 use self::update::{DenseUpdate, Gradient};
-use super::sections::{Sections, sections};
-use super::{DenseExecutor, Outputs, Pieces, Processor, Summed, Work};
+use super::sections::{AVERAGED, Sections, sections};
+use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work};
 use crate::models::Model;
+use crate::profile::Kernel;
 use crate::run_plan::{Batching, DensePlan};
 use crate::{Error, Result};
 
 /// Parameters, state and gradients in memory.
 pub(crate) struct HostDense {
     parameters: Parameters,
+    averaged: Option<Averaged>,
     seed: u64,
     optimizer: DenseOptimizer,
     schedule: Schedule,
@@ -35,6 +37,12 @@ pub(crate) struct HostDense {
     /// Gradient of the parameters by block.
     gradients: Vec<HugeSlice<f32>>,
     d_logits: Vec<f32>,
+}
+
+/// The mean of the parameters over the steps, which evaluations use.
+struct Averaged {
+    decay: f64,
+    parameters: Parameters,
 }
 
 impl HostDense {
@@ -49,6 +57,10 @@ impl HostDense {
         let count = parameters.values().len();
         Ok(Self {
             state: DenseState::new(&plan.rule, count),
+            averaged: plan.ema.map(|decay| Averaged {
+                decay,
+                parameters: Parameters::new(model.graph(), plan.seed),
+            }),
             parameters,
             seed: plan.seed,
             optimizer,
@@ -73,6 +85,22 @@ fn check(graph: &Graph<f32>) -> Result<()> {
     })
 }
 
+impl Averaged {
+    /// Moves the mean towards `parameters` after a step.
+    fn follow(&mut self, parameters: &[f32], on: Processor<'_>) {
+        let decay = self.decay;
+        let lanes = self.parameters.values_mut().par_chunks_mut(LANES);
+        let lanes = lanes.zip(parameters.par_chunks(LANES));
+        let bytes = (3 * parameters.len() * size_of::<f32>()) as u64;
+        on.profile.count(Kernel::Dense, 0, bytes);
+        on.pool.install(|| {
+            lanes.for_each(|(mean, values)| {
+                on.profile.time(Kernel::Dense, || average(mean, values, decay));
+            });
+        });
+    }
+}
+
 impl DenseExecutor for HostDense {
     fn parameter_count(&self) -> usize {
         self.parameters.values().len()
@@ -85,8 +113,12 @@ impl DenseExecutor for HostDense {
 
     fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
         let Processor { pool, profile } = work.on;
-        self.parameters.pack(work.model.graph(), pool, profile);
-        let (parameters, packed) = self.parameters.packed();
+        let parameters = match &mut self.averaged {
+            Some(averaged) if !work.trains => &mut averaged.parameters,
+            _ => &mut self.parameters,
+        };
+        parameters.pack(work.model.graph(), pool, profile);
+        let (parameters, packed) = parameters.packed();
         let labels = work.objectives.len();
         self.d_logits.resize(work.examples.count * labels, 0.0);
         let pass = BlockPass {
@@ -123,11 +155,20 @@ impl DenseExecutor for HostDense {
         let (workspaces, profile) = (&self.sums, on.profile);
         let update = DenseUpdate { gradient, step, workspaces, profile };
         on.pool.install(|| update.run(self.parameters.values_mut(), &mut self.state));
+        if let Some(averaged) = &mut self.averaged {
+            averaged.follow(self.parameters.values(), on);
+        }
         Ok(())
     }
 
+    fn set_falls(&mut self, falls: u64) {
+        self.schedule = self.schedule.fallen(falls);
+    }
+
     fn sections(&self) -> Result<DenseView<'_>> {
-        let state = self.state.vectors().map(|(name, values)| (name, Cow::Borrowed(values)));
+        let averaged = self.averaged.as_ref().map(|of| (AVERAGED, of.parameters.values()));
+        let vectors = self.state.vectors().chain(averaged);
+        let state = vectors.map(|(name, values)| (name, Cow::Borrowed(values)));
         Ok(sections(Cow::Borrowed(self.parameters.values()), state, &self.optimizer))
     }
 
@@ -136,6 +177,9 @@ impl DenseExecutor for HostDense {
         self.parameters.values_mut().copy_from_slice(sections.parameters()?);
         for (name, values) in self.state.vectors_mut() {
             values.copy_from_slice(sections.vector(name)?);
+        }
+        if let Some(averaged) = &mut self.averaged {
+            averaged.parameters.values_mut().copy_from_slice(sections.vector(AVERAGED)?);
         }
         self.optimizer = sections.optimizer(&self.optimizer)?;
         Ok(self.optimizer.step())

@@ -14,6 +14,7 @@ use crate::pipeline::counters::Counters;
 use crate::pipeline::handoff::Handoff;
 use crate::pipeline::observer::Observer;
 use crate::pipeline::patience::Patience;
+use crate::pipeline::plateau::Plateaus;
 
 /// Observer, clock and settings of measurements.
 pub(in crate::pipeline) struct Reporting {
@@ -33,6 +34,7 @@ pub(in crate::pipeline) struct TrainEnds {
     pub(in crate::pipeline) events: Arc<Events>,
     pub(in crate::pipeline) finished: Handoff<Trained>,
     pub(in crate::pipeline) patience: Patience,
+    pub(in crate::pipeline) plateaus: Plateaus,
     /// Whether the run that is resumed had ended early.
     pub(in crate::pipeline) ended_early: bool,
     /// The other ranks, if there are any.

@@ -5,6 +5,7 @@ use stepwell_fabric::collective::{Broadcast, Collective as _};
 
 use super::TrainStage;
 use crate::batch::Mark;
+use crate::pipeline::plateau::Verdict;
 use crate::pipeline::save::Written;
 use crate::{Result, talk};
 
@@ -27,8 +28,10 @@ impl TrainStage {
                 let metrics = self.results.figures.evaluated(within_epoch)?;
                 let step = self.results.figures.position.step;
                 self.patience.evaluated(step, &metrics);
+                self.plateaus.evaluated(step, &metrics);
                 if let Some(saver) = &mut self.saver {
-                    saver.evaluated(step, &metrics, self.patience.waited());
+                    let (waited, plateaus) = (self.patience.waited(), self.plateaus.state());
+                    saver.evaluated(step, &metrics, (waited, plateaus));
                 }
                 self.decide()?;
             }
@@ -36,12 +39,14 @@ impl TrainStage {
         Ok(())
     }
 
-    /// Ends training early if evaluations no longer improve. Rank 0 alone has all metrics.
+    /// Ends training early, or lowers learning rates, if evaluations no longer improve. Rank 0
+    /// alone has all metrics.
     fn decide(&mut self) -> Result<()> {
-        if self.through || !self.patience.is_limited() {
+        if self.through || !(self.patience.is_limited() || self.plateaus.are_any()) {
             return Ok(());
         }
-        let ends = self.patience.over().is_some();
+        let verdict =
+            Verdict { ends: self.patience.over().is_some(), falls: self.plateaus.falls() };
         match &self.fabric {
             Some(fabric) if fabric.rank() > 0 => {
                 self.verdict = Some(Broadcast::start(fabric, talk::VERDICT, 0, None));
@@ -49,12 +54,19 @@ impl TrainStage {
             }
             Some(fabric) => {
                 let mut message = fabric.message();
-                message.put(&[u64::from(ends)]);
+                verdict.put(&mut message);
                 Broadcast::start(fabric, talk::VERDICT, 0, Some(message)).poll(fabric)?;
             }
             None => {}
         }
-        if ends { self.end_early() } else { Ok(()) }
+        self.follow(verdict)
+    }
+
+    fn follow(&mut self, verdict: Verdict) -> Result<()> {
+        if let Some(steps) = &mut self.steps {
+            steps.model_mut().set_falls(verdict.falls);
+        }
+        if verdict.ends { self.end_early() } else { Ok(()) }
     }
 
     /// Follows rank 0's decision; returns false while it hasn't arrived.
@@ -63,13 +75,11 @@ impl TrainStage {
             return Ok(true);
         };
         let Some(message) = verdict.poll(fabric)? else { return Ok(false) };
-        let ends = message.reader().take_exactly::<u64>(1);
-        let ends = ends.map_err(|why| stepwell_fabric::Error::malformed(0, why))? == [1];
+        let decided = Verdict::read(&mut message.reader());
+        let decided = decided.map_err(|why| stepwell_fabric::Error::malformed(0, why))?;
         fabric.keep(message);
         self.verdict = None;
-        if ends {
-            self.end_early()?;
-        }
+        self.follow(decided)?;
         Ok(true)
     }
 

@@ -25,6 +25,7 @@ use self::figures::Figures;
 use super::handoff::Handoff;
 use super::measured::Measured;
 use super::patience::Patience;
+use super::plateau::Plateaus;
 use super::save::Saver;
 use crate::batch::{Examples, MiniBatch, RunPosition};
 use crate::metrics::Scored;
@@ -58,6 +59,7 @@ pub(super) struct TrainStage {
     /// A pause that waits until evicted rows are in the stores.
     pause: Option<Pause>,
     patience: Patience,
+    plateaus: Plateaus,
     /// The other ranks, if there are any.
     fabric: Option<Fabric>,
     /// Rank 0's decision after an evaluation, until it arrives.
@@ -103,13 +105,14 @@ impl Results for StageResults {
 
 impl TrainStage {
     pub(super) fn new(
-        steps: Box<dyn Stepping>,
+        mut steps: Box<dyn Stepping>,
         start: RunPosition,
         groups: Vec<Arc<Group>>,
         saver: Option<Saver>,
         watch: Reporting,
         ends: TrainEnds,
     ) -> Self {
+        steps.model_mut().set_falls(ends.plateaus.falls());
         let model = steps.model();
         let figures = Figures::new(model.model(), model.steps(), start, &groups, watch);
         let mut stage = Self {
@@ -125,6 +128,7 @@ impl TrainStage {
             named: None,
             pause: None,
             patience: ends.patience,
+            plateaus: ends.plateaus,
             fabric: ends.fabric,
             verdict: None,
             reads_evaluations: ends.reads_evaluations,

@@ -325,6 +325,10 @@ impl Stepping for OutOfStep {
         &self.steps.owner.model
     }
 
+    fn model_mut(&mut self) -> &mut TrainedModel {
+        &mut self.steps.owner.model
+    }
+
     fn is_underway(&self) -> bool {
         self.open.is_some() || self.steps.owner.is_underway()
     }

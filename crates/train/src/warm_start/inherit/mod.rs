@@ -15,6 +15,7 @@ use stepwell_settings::{self as settings, Config, ModelKind, model_settings};
 
 use super::axes::{Axes, axes};
 use super::columns::column_notes;
+use crate::dense::AVERAGED;
 use crate::models::Model;
 use crate::resume::{NEGATIVE_RATE, RunState};
 use crate::run_plan::schema;
@@ -109,10 +110,15 @@ impl Inheritance {
         let parameters = Matched::new((&self.was.config, &self.was.model), (config, model))?;
         let mut initial = Vec::new();
         for (name, values) in &mut dense.sections {
-            let there = checkpoint.sections.iter().find(|(known, _)| known == name);
+            let of = |name: &str| checkpoint.sections.iter().find(|(known, _)| known == name);
+            // A new mean begins with the parameters.
+            let there = of(name).or_else(|| of(PARAMETERS).filter(|_| name == AVERAGED));
             match there.map(|(_, values)| values) {
                 Some(there) if name == STEP && same_rule => values.clone_from(there),
-                Some(there) if parameters.is_vector(there) && (same_rule || name == PARAMETERS) => {
+                Some(there)
+                    if parameters.is_vector(there)
+                        && (same_rule || [PARAMETERS, AVERAGED].contains(&&**name)) =>
+                {
                     let left = parameters.copy(there, values);
                     if name == PARAMETERS {
                         initial = left;
