@@ -102,6 +102,27 @@ struct Held {
     by_live: [u64; 10],
     row_bytes: u64,
     expire_before: u32,
+    zeros: Zeros,
+}
+
+/// Weights that are exactly zero, as FTRL-Proximal makes them.
+#[derive(Default)]
+struct Zeros {
+    weights: u64,
+    /// Rows without another weight.
+    rows: u64,
+}
+
+impl Zeros {
+    fn add(&mut self, row: &[f32], storage: Storage, weights: usize) {
+        if row.len() < storage.lanes(weights) {
+            return;
+        }
+        let view = storage.view(row, weights);
+        let zeros = (0..weights).filter(|index| view.get(*index) == 0.0).count();
+        self.weights += zeros as u64;
+        self.rows += u64::from(zeros == weights);
+    }
 }
 
 impl Held {
@@ -156,6 +177,7 @@ fn table(
                 longest.offer(norm, key.salted(salt));
                 spread.add(norm, &lanes, existing);
                 held.rows += 1;
+                held.zeros.add(&lanes, storage, weights);
             }
             Ok(())
         });
@@ -184,6 +206,8 @@ fn table(
         "rows": held.rows,
         "rows_expired": held.live - held.rows - held.of_others,
         "rows_of_other_tables": held.of_others,
+        "rows_zero": held.zeros.rows,
+        "weights_zero": held.zeros.weights,
         "rows_stale": held.stale,
         "segments": held.segments,
         "segment_bytes": held.bytes,
@@ -330,6 +354,14 @@ fn show_table(page: &mut Page, table: &Value) {
         table["space_amplification"].as_f64().unwrap_or(0.0),
         table["segments_by_live"]
     );
+    if count("weights_zero") > 0 {
+        put!(
+            page,
+            "  zero: {} weights; all weights of {} rows",
+            table["weights_zero"],
+            table["rows_zero"]
+        );
+    }
     put!(page, "  in memory when opened: index {}", bytes("index_bytes"));
     put!(
         page,

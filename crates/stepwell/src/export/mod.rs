@@ -33,7 +33,10 @@ use crate::snapshots::{VisitRow, each_row, largest_index, largest_indexes_of_gro
 
 /// Sections of the dense part with a value for each parameter; other sections are counts, or
 /// belong to rows.
-pub(crate) const VECTORS: [&str; 5] = ["parameters", "velocity", "sum", "exp_avg", "exp_avg_sq"];
+pub(crate) const VECTORS: [&str; 6] =
+    ["parameters", "velocity", "sum", "exp_avg", "exp_avg_sq", MEAN];
+/// Section of the mean of the parameters, which predictions use.
+pub(crate) const MEAN: &str = "ema";
 
 /// Writes a checkpoint as tensors.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
@@ -107,14 +110,18 @@ impl<'a> Export<'a> {
         let parameters = dense_parameters(&config)?;
         let count = parameters.last().map_or(0, |last| last.range.end);
         let sections = self.checkpoint.dense.sections.iter();
-        let sections = sections
-            .filter(|(name, values)| VECTORS.contains(&name.as_str()) && values.len() == count);
-        let sections: Vec<_> =
-            sections.take(if self.state == State::Kept { usize::MAX } else { 1 }).collect();
-        if sections.first().is_none_or(|(name, _)| name != "parameters") {
+        let mut sections: Vec<(&str, &[f32])> = sections
+            .filter(|(name, values)| VECTORS.contains(&name.as_str()) && values.len() == count)
+            .map(|(name, values)| (name.as_str(), values.as_slice()))
+            .collect();
+        if sections.first().is_none_or(|(name, _)| *name != VECTORS[0]) {
             let path = self.checkpoint.path.display();
             let why = format!("{path}: its dense part does not match its settings");
             return Err(Failure::Damage(why));
+        }
+        if self.state == State::Dropped {
+            let mean = sections.iter().find(|(name, _)| *name == MEAN);
+            sections = vec![(VECTORS[0], mean.unwrap_or(&sections[0]).1)];
         }
         let of_section = |section: &str, parameter: &ParameterSpec| Tensor {
             name: match section {

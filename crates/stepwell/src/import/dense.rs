@@ -11,7 +11,7 @@ use super::origin::check_about;
 use super::reader::TensorReader;
 use super::rows::check_value;
 use crate::export::tensors::{Kind, Tensor};
-use crate::export::{State, VECTORS, dotted};
+use crate::export::{MEAN, State, VECTORS, dotted};
 use crate::failure::Failure;
 
 /// The state of adagrad, whose initial value is a setting.
@@ -78,6 +78,9 @@ pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense
         }
     }
     if state == State::Dropped {
+        let parameters = dense.sections[0].1.clone();
+        let means = dense.sections.iter_mut().filter(|(name, _)| name == MEAN);
+        means.for_each(|(_, values)| values.clone_from(&parameters));
         dense.sections.retain(|(name, _)| !name.starts_with(STALE));
         let steps = dense.sections.iter_mut().filter(|(name, _)| name == STEP);
         steps.for_each(|(_, values)| values.fill(0.0));

@@ -42,6 +42,7 @@ mod pages;
 mod places;
 mod plan;
 mod predict;
+mod pretrained;
 mod profile;
 mod progress;
 mod quiet_and_json;
