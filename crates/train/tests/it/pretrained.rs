@@ -85,7 +85,7 @@ fn rows(config: &Config, step: u64) -> HashMap<Key, Vec<f32>> {
     let mut rows = HashMap::new();
     let stop = StopRequest::new();
     checkpoint
-        .each_row(0, &spec, &stop, &mut |key, row| {
+        .each_row::<stepwell_engine::Error>(0, &spec, &stop, &mut |key, row| {
             let mut weights = vec![0.0; spec.weight_count()];
             spec.weights(row).copy_to(&mut weights);
             weights.truncate(spec.dim);
