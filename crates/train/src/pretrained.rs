@@ -91,7 +91,9 @@ impl Pretrained {
                 return Err(self.wrong(number, &block[2 * at], "the id occurs twice"));
             }
             count += keys.len() as u64;
-            (keys.clear(), embeddings.clear(), block.clear());
+            keys.clear();
+            embeddings.clear();
+            block.clear();
         }
         Ok(count)
     }
