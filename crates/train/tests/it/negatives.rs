@@ -1,8 +1,6 @@
 //! Training on a part of the negatives: the same part however the model is trained, and scores that
 //! are corrected for it.
 
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
-
 use stepwell_settings::{ModelKind, RanksConfig};
 use stepwell_train::{Config, Report, train};
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 use stepwell_base::TableId;
 use stepwell_base::random::initial_weights;
 use stepwell_nn::{
-    Activation, Add, Auc, Block, BlockGradients, Graph, GraphBuilder, InputShape, Linear, Loss,
-    Matrix, Objective, Source, Targets, Workspace, losses,
+    Activation, Add, Auc, Block, BlockGradients, Graph, GraphBuilder, InputShape, Linear, Matrix,
+    Objective, Source, Targets, Workspace, losses,
 };
 use stepwell_optim::{Adagrad, DenseOptimizer, DenseState, Lanes, RowOptimizer, Rule};
 
@@ -298,7 +298,7 @@ mod tests {
         let (weights, bias) = plainly(&network, &examples, &rows);
         let loss = |example: usize| {
             let sum: f64 = rows.of(example).iter().filter_map(|row| weights.get(row)).sum();
-            Loss::LogLoss.outcome(sum + bias, f64::from(examples.labels[example])).loss
+            stepwell_nn::Loss::LogLoss.outcome(sum + bias, f64::from(examples.labels[example])).loss
         };
         let expected = (examples.train..examples.count()).map(loss).sum::<f64>() / 100.0;
         let outcome = run(&network, &examples, &rows, 1);
