@@ -64,7 +64,7 @@ use crate::{Error, Result};
 pub use self::measured::Measured;
 pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
 pub(crate) use self::patience::Patience;
-pub(crate) use self::plateau::{Falls, Plateaus};
+pub(crate) use self::plateau::Plateaus;
 pub(crate) use self::save::Saver;
 
 /// Inputs of all stages.

@@ -9,13 +9,7 @@ use stepwell_settings::{BestKind, OptimConfig, OptimizerConfig, ScheduleKind};
 use super::patience::Patience;
 use crate::metrics::Metrics;
 use crate::resume::{FallenRate, FallenRates};
-
-/// How often learning rates have fallen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Falls {
-    pub(crate) rows: u64,
-    pub(crate) dense: u64,
-}
+use crate::step::Falls;
 
 /// The learning rates of rows and dense parameters; `None` if they don't fall at plateaus.
 #[derive(Clone, Copy, Debug)]

@@ -36,7 +36,7 @@ pub(crate) use self::incoming::Incoming;
 pub(crate) use self::learner::{Job, Learned, Learner};
 pub(crate) use self::out_of_step::{Agreement, OutOfStep};
 pub(crate) use self::pool::compute_pool;
-pub(crate) use self::trained::TrainedModel;
+pub(crate) use self::trained::{Falls, TrainedModel};
 use crate::Result;
 use crate::batch::{Examples, MiniBatch};
 use crate::metrics::Scored;

@@ -16,7 +16,6 @@ use crate::Result;
 use crate::batch::{Examples, MiniBatch};
 use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, Outputs, Processor, Work};
 use crate::models::{Model, schedule};
-use crate::pipeline::Falls;
 use crate::profile::{Kernel, Profile};
 use crate::run_plan::RunPlan;
 
@@ -35,6 +34,13 @@ pub(crate) struct TrainedModel {
     shift: f64,
     pub(super) buffers: Buffers,
     pub(super) profile: Arc<Profile>,
+}
+
+/// How often learning rates have fallen at plateaus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Falls {
+    pub(crate) rows: u64,
+    pub(crate) dense: u64,
 }
 
 /// Scores and gradients of the last mini-batch.
