@@ -32,6 +32,12 @@ const OPTIMIZERS: [(&str, [&str; 2]); 7] = [
     ("ftrl", ["0.05", "0.01"]),
 ];
 const DENSE: usize = 4;
+/// What training emphasizes.
+const EMPHASES: [(&str, [&str; 2]); 3] = [
+    ("data.class_weight", ["0.5", "20"]),
+    ("train.label_smoothing", ["0.05", "0.5"]),
+    ("train.focal_gamma", ["0.5", "2"]),
+];
 
 /// Settings by key, with values as TOML, in the order of output.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +76,14 @@ impl Model {
         if dice.chance(15) {
             settings.push(("model.dropout", dice.pick(&["0.1", "0.6"]).to_owned()));
         }
+        for (key, values) in EMPHASES {
+            if dice.chance(10) {
+                settings.push((key, dice.pick(&values).to_owned()));
+            }
+        }
+        if dice.chance(15) {
+            settings.push(("optim.rows.max_norm", dice.pick(&["0.05", "1"]).to_owned()));
+        }
         life(dice, &mut settings);
         if dice.chance(40) {
             tables(dice, dim, &mut settings);
@@ -81,6 +95,7 @@ impl Model {
     pub(crate) fn can_use_devices(&self) -> bool {
         let lacks_kernel = |(key, value): &(&str, String)| {
             key.ends_with("clip_norm")
+                || key.ends_with("max_norm")
                 || *key == "model.dropout"
                 || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
         };
