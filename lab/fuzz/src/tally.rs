@@ -16,8 +16,17 @@ pub(crate) const MANY: u64 = 400;
 const REFUSED_PERCENT: u64 = 30;
 
 /// Settings that only some models have.
-const DRAWN_SOMETIMES: [&str; 5] =
-    ["pipeline.staleness", "rows.admit_after", "rows.expire_after", "model.dropout", "features"];
+const DRAWN_SOMETIMES: [&str; 9] = [
+    "pipeline.staleness",
+    "rows.admit_after",
+    "rows.expire_after",
+    "model.dropout",
+    "data.class_weight",
+    "train.label_smoothing",
+    "train.focal_gamma",
+    "optim.rows.max_norm",
+    "features",
+];
 
 /// Counts by name.
 #[derive(Clone, Debug, Default)]
