@@ -22,7 +22,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use stepwell_cli::launcher;
 use stepwell_data::{is_packed_file, is_stream};
-use stepwell_settings::{self as settings, BestKind, Config};
+use stepwell_settings::{self as settings, BestKind, Config, ScheduleKind};
 use stepwell_train::{ReadyData, ready_data};
 
 use self::directory::{Directory, name};
@@ -165,9 +165,11 @@ impl<'a> Search<'a> {
         if config.columns == self.base.columns {
             config.columns.clone_from(&self.with_statistics.columns);
         }
-        if self.args.halving && config.train.patience > 0 && config.train.evaluate_every == 0 {
-            return Err("train.patience counts evaluations, and --halving adds some: give \
-                        train.evaluate_every, whose multiples it then uses"
+        let of_schedules = [config.optim.rows.schedule, config.optim.dense.schedule];
+        let counts = config.train.patience > 0 || of_schedules.contains(&ScheduleKind::Plateau);
+        if self.args.halving && counts && config.train.evaluate_every == 0 {
+            return Err("train.patience and schedule = plateau count evaluations, and --halving \
+                        adds some: give train.evaluate_every, whose multiples it then uses"
                 .to_owned());
         }
         if self.caches {
