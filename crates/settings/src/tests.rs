@@ -262,6 +262,15 @@ fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
         (&[("sync.rows", "async"), ("train.dense", "device")], "give train.dense = host"),
         (&[("sync.rows", "async"), ("device", "emulated:1")], "give device = host"),
         (&[("sync.rows", "async"), ("ranks.exchange", "working_set")], "exchange = owner"),
+        (
+            &[("sync.rows", "async"), ("optim.rows.schedule", "plateau")],
+            "optim.rows.schedule = plateau",
+        ),
+        (
+            &[("sync.rows", "async"), ("optim.dense.schedule", "plateau")],
+            "optim.dense.schedule = plateau",
+        ),
+        (&[("sync.rows", "async"), ("optim.dense.ema", "0.9")], "give no optim.dense.ema"),
     ] {
         assert!(given(pairs).contains(why), "{}", given(pairs));
     }

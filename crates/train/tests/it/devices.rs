@@ -13,8 +13,8 @@ use stepwell_engine::{Lookup, Placement};
 use stepwell_optim::Storage;
 use stepwell_settings::RowOptimizerKind::{Adagrad, Adam, Ftrl, Momentum, Sgd};
 use stepwell_settings::{
-    ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowOptimizerKind, RowsConfig,
-    TableConfig,
+    DensePlace, ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowOptimizerKind,
+    RowsConfig, TableConfig,
 };
 use stepwell_train::{
     Config, Devices, Error, Expected, Machine, Observer, Report, Snapshot, Surroundings, plan,
@@ -145,6 +145,26 @@ fn a_mini_batch_may_have_more_rows_than_devices() {
 }
 
 /// Rows that are admitted and expire, and stale reads.
+#[test]
+fn optimizers_without_kernels_are_refused_by_name() {
+    let refused = |what: &str, on: Choice, change: fn(&mut Config)| {
+        let mut config = tiny(ModelKind::DeepFm, 0);
+        config.device = on;
+        config.train.dense = DensePlace::Device;
+        change(&mut config);
+        let error = train(&config, &surroundings(Arc::new(FullSpeed))).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("host"), "{what}: {error}");
+    };
+    let rows = |what, change| refused(what, Choice::Emulated(1), change);
+    rows("clip_norm of rows", |config| config.optim.rows.clip_norm = Some(1.0));
+    rows("max_norm of rows", |config| config.optim.rows.max_norm = Some(1.0));
+    rows("frozen rows", |config| config.optim.rows.kind = RowOptimizerKind::Frozen);
+    rows("row-wise optimizers", |config| config.optim.rows.kind = RowOptimizerKind::RowWiseAdam);
+    rows("optim.dense.clip_norm", |config| config.optim.dense.clip_norm = Some(1.0));
+    rows("optim.dense.ema", |config| config.optim.dense.ema = Some(0.9));
+    rows("dropout", |config| config.model.dropout = 0.1);
+}
+
 #[test]
 fn lives_and_staleness_are_exact() {
     let lives: [fn(&mut RowsConfig); 3] = [

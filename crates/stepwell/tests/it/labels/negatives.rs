@@ -24,7 +24,8 @@ fn scores_are_those_of_the_kept_lines_corrected() {
         }
     }
     fs::write(shop.path("kept.csv"), &kept).unwrap();
-    let common = ["--data.epochs", "1", "--data.eval_paths", "rows.csv"];
+    let common =
+        ["--data.epochs", "1", "--data.eval_paths", "rows.csv", "--set", "tiers.dram=4MiB"];
     let with =
         |data: &str, more: &[&str]| train(&shop, "run.toml", data, &[&common[..], more].concat());
     let plain = with("kept.csv", &["--checkpoint", "plain"]);
