@@ -230,6 +230,7 @@ fn another_run_s_checkpoint_stays_until_the_one_in_its_place_is_complete() {
     assert_eq!(writer().begin(5, &other).unwrap(), None);
     let kept = Checkpoint::open(directory.path()).unwrap();
     assert_eq!((kept.step, &kept.run["job"]), (5, &json!(null)));
+    drop(kept);
     writer().write(5, &other, &dense().view(), &[]).unwrap();
     assert_eq!(Checkpoint::open(directory.path()).unwrap().run["job"], "another");
     assert!(directory.path().join("set-aside-1/step-000000000005").is_dir());

@@ -84,6 +84,11 @@ impl<'a> Search<'a> {
         let (base, chosen) = resolve::config(&fixed, None).map_err(Failure::Usage)?;
         space.check(&base).map_err(Failure::Usage)?;
         check_data(&base).map_err(Failure::Usage)?;
+        // A trial may be refused for other reasons, alone.
+        let first = ConfigArgs { set: space.set(base.seed, 1), ..args.settings.clone() };
+        if let Ok((config, _)) = resolve::config(&first, None) {
+            space.check_flags(&config, 1).map_err(Failure::Usage)?;
+        }
         resolve::check_data(&fixed, &base, &chosen).map_err(Failure::Usage)?;
         resolve::check_files(&base)?;
         resolve::check_repeats(&base).map_err(Failure::Usage)?;
@@ -162,6 +167,7 @@ impl<'a> Search<'a> {
         let set = self.space.set(self.base.seed, trial);
         let (mut config, chosen) =
             resolve::config(&ConfigArgs { set, ..self.args.settings.clone() }, None)?;
+        self.space.check_flags(&config, trial)?;
         if config.columns == self.base.columns {
             config.columns.clone_from(&self.with_statistics.columns);
         }

@@ -131,6 +131,19 @@ impl Space {
         self.pairs.iter().map(text).collect()
     }
 
+    /// Refuses a range of a setting whose value in `config`, the settings of trial `trial`, isn't
+    /// the drawn one, because a flag names it, too.
+    pub(super) fn check_flags(&self, config: &Config, trial: u64) -> Result<(), String> {
+        for Drawn { key, value } in self.drawn(config.seed, trial) {
+            let mut drawn = config.clone();
+            look_up(&key)?.set(&mut drawn, &value)?;
+            if drawn != *config {
+                return Err(format!("{key} has a range and a value by a flag: give one"));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses ranges with ends or choices that the setting doesn't take.
     pub(super) fn check(&self, config: &Config) -> Result<(), String> {
         for Dimension { key, range, text } in self.dimensions() {

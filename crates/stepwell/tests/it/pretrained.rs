@@ -18,7 +18,8 @@ use crate::common::{Workshop, args};
 
 const DIM: usize = 5;
 /// One table of the first id column, and one of the others.
-const TABLES: [&str; 5] = [
+const TABLES: [&str; 6] = [
+    "--tiers.index=16MiB",
     "--tables.users.dim=5",
     "--tables.users.pretrained=vectors.parquet",
     "--features.1.columns=C1",

@@ -100,6 +100,7 @@ fn trials_are_trainings_and_the_best_is_kept() {
         (&["--set", "model.hidden=choice([16],[8])"][..], "other ranges"),
         (&[more[0], more[1], "--optim.dense.lr", "0.5"], "other settings (optim.dense.lr)"),
         (&[more[0], more[1], "--by", "auc"], "other --by"),
+        (&["--set", "model.kind=choice(dcn)", "--model", "lr"], "model.kind has a range and a"),
     ] {
         let error = shop.fails(&args("tune", other));
         assert!(error.contains(says), "{error}");

@@ -275,10 +275,17 @@ fn table_of(
 ) -> Result<TableSpec> {
     let (name, rules) = (&table.name, table.rules(config));
     if dim + wide == 0 {
-        let kind = config.model.kind.name();
-        return Err(Error::Config(format!(
-            "tables.{name}.dim is 0, and {kind} has no first-order weights: give at least 1"
-        )));
+        let kind = config.model.kind;
+        return Err(Error::Config(match kind {
+            ModelKind::Graph => format!(
+                "table '{name}' has neither embeddings nor first-order weights: read embeddings or \
+                 first_order in model.layers, and give tables.{name}.dim at least 1 for embeddings"
+            ),
+            _ => format!(
+                "tables.{name}.dim is 0, and {} has no first-order weights: give at least 1",
+                kind.name()
+            ),
+        }));
     }
     let optimizer = row_optimizer(&rules.optimizer);
     Ok(TableSpec {

@@ -162,6 +162,18 @@ fn layers_that_fit_nothing_are_refused_by_name() {
         (vec![linear("logit", "column:nix", 1)], "column:nix, but the model reads no such column"),
         (vec![linear("logit", "column:user", 1)], "no layer reads the embeddings of column items"),
         (vec![fine[0].clone(), linear("logit", "input", 1)], "layer 'hidden' feeds nothing"),
+        (
+            vec![
+                linear("a", "input", 4096),
+                LayerConfig {
+                    dim: Some(1),
+                    ..LayerConfig::new("b", LayerKind::DotInteraction, &["a"])
+                },
+                linear("logit", "b", 1),
+            ],
+            "layer 'b' has more than 4194304 columns: give fewer",
+        ),
+        (vec![linear("logit", "dense", 1)], "read embeddings or first_order in model.layers"),
         (vec![linear("dense", "input", 1)], "model.layers.1.name is dense, which is a part"),
         (vec![logit(), logit()], "model.layers.2.name is logit, as an earlier layer's"),
         (vec![LayerConfig { width: None, ..fine[0].clone() }], "model.layers.1.width is missing"),

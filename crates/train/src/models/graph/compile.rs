@@ -11,13 +11,14 @@ use stepwell_settings::{LayerConfig, LayerKind};
 
 use super::input::ModelInput;
 
-/// The graph of `layers` over `input`.
+/// The graph of `layers` over `input`, each with at most `columns_max` columns.
 ///
 /// # Errors
 /// Names the layer and the fix.
 pub(super) fn compile(
     layers: &[LayerConfig],
     input: &ModelInput<'_>,
+    columns_max: usize,
 ) -> Result<Graph<f32>, String> {
     let mut compiler = Compiler {
         layers,
@@ -27,6 +28,11 @@ pub(super) fn compile(
     };
     for layer in layers {
         let node = compiler.add(layer)?;
+        let columns = compiler.builder.width(&layer.name, &Source::Node(node));
+        if columns.is_ok_and(|columns| columns > columns_max) {
+            let name = &layer.name;
+            return Err(format!("layer '{name}' has more than {columns_max} columns: give fewer"));
+        }
         compiler.nodes.insert(&layer.name, node);
     }
     compiler.builder.build().map_err(|error| error.to_string())

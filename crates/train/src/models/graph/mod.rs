@@ -33,6 +33,9 @@ use self::sum::sum;
 use crate::features::Features;
 use crate::labels::Label;
 
+/// Most columns of one of the user's layers, so that the sizes of all of them can be counted.
+const COLUMNS_MAX: usize = 1 << 22;
+
 /// The graph over `features` from tables with `dims` lanes, with a logit for each of `labels`.
 ///
 /// # Errors
@@ -44,7 +47,11 @@ pub(super) fn graph(
 ) -> Result<Graph<f32>, String> {
     let input = ModelInput::new(features, dims);
     let layers = layers_over(config, &input, labels)?;
-    let graph = compile(&layers, &input)?.with_precision(config.model.precision);
+    let columns_max = match config.model.kind {
+        ModelKind::Graph => COLUMNS_MAX,
+        _ => usize::MAX,
+    };
+    let graph = compile(&layers, &input, columns_max)?.with_precision(config.model.precision);
     if config.model.kind == ModelKind::Graph {
         check_outputs(&graph, &layers, labels)?;
         check_reads(&graph, &input)?;
