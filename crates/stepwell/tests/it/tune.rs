@@ -151,7 +151,7 @@ fn halving_stops_trials_and_goes_on_as_if_it_had_not() {
     let last = best["evaluations"].as_array().unwrap().last().unwrap();
     assert_eq!(last["logloss"], report["eval"]["logloss"]);
     same_as_alone(&shop, &format!("halved/{}/saved", best["directory"].as_str().unwrap()));
-    // Those that went on were the best.
+    // The trials that went on were the best.
     let at = |trial: &Value, step: u64| {
         let all = trial["evaluations"].as_array().unwrap();
         all.iter().find(|of| of["step"] == step).map(|of| of["logloss"].as_f64().unwrap())
