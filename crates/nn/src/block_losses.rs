@@ -36,14 +36,13 @@ impl LossSums {
 
 /// Computes the losses of a block and the gradients of its logits by their objectives.
 ///
-/// `d_logits` is the gradient of the mean objective over the `examples` of the whole mini-batch, so
-/// that gradients of its blocks add up; the returned sums aren't divided. An example of weight w
-/// has w times the loss and gradient of one of weight 1; the divisor remains the number of
-/// examples.
+/// `d_logits` is the gradient of the mean objective over all `examples` of the mini-batch, so the
+/// gradients of its blocks add up to the whole gradient. The returned sums are not means. A weight
+/// multiplies an example's loss and gradient; means still divide by the number of examples.
 pub fn losses<T: Scalar>(
     logits: &[T], // (rows, labels)
     targets: Targets<'_>,
-    examples: usize,    // of the mini-batch
+    examples: usize,    // in the whole mini-batch
     d_logits: &mut [T], // (rows, labels)
 ) -> LossSums {
     let Targets { objectives, labels, weights } = targets;

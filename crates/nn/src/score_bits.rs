@@ -15,7 +15,7 @@ pub struct AucValue {
     pub error_max: f64,
 }
 
-/// What scores say of labels by their order and as predictions.
+/// How well scores rank the labels, and how well they are calibrated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ranked {
     /// `None` unless both labels occurred.

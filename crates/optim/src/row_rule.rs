@@ -18,7 +18,7 @@ pub enum RowRule {
     RowWiseAdagrad(Adagrad),
     /// Row-wise Adam, with the settings of Adam.
     RowWiseAdam(Adam),
-    /// None: rows stay as they are, and have no state.
+    /// No update: rows keep their values and have no state.
     Frozen,
 }
 

@@ -90,8 +90,8 @@ impl DataFile {
         }
     }
 
-    /// Appends up to `bytes` bytes at `offset` to `into`, and returns their number. Several handles
-    /// of a file on disk may do so at the same time: they share a position, which isn't used.
+    /// Appends up to `bytes` bytes at `offset` to `into`, and returns their number. Doesn't use the
+    /// file's position, which handles of one file share, so several may read at the same time.
     pub(crate) fn read_at(
         &mut self,
         offset: u64,

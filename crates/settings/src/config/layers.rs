@@ -11,7 +11,7 @@ use super::Config;
 pub struct LayerConfig {
     /// Name, also of its parameters.
     pub name: String,
-    /// What it computes.
+    /// The operation.
     pub kind: LayerKind,
     /// Names of layers before it, and parts of the model's input.
     pub inputs: Vec<String>,
@@ -29,7 +29,7 @@ pub struct LayerConfig {
     pub zero: bool,
 }
 
-/// What a layer computes.
+/// Operation of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LayerKind {
     /// Weighted sums of the input, plus a bias.
@@ -61,7 +61,7 @@ pub enum LayerKind {
     Dropout,
 }
 
-/// What a layer of a kind takes.
+/// Inputs and settings that a kind of layer accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Takes {
     /// Fewest inputs, and most.

@@ -33,26 +33,14 @@ fn printed_layers_are_the_model() {
     roxmltree::Document::parse(&svg).unwrap();
     assert!(["cross2", "mlp2", "logit", "input"].iter().all(|name| svg.contains(name)), "{svg}");
     // The layers are in the checkpoint, and a resumed run must keep them.
-    let resumed = shop.fails(&[
-        "train",
-        "graph.toml",
-        "--data",
-        &data,
-        "--data.mini_batch=64",
-        "--checkpoint=graph",
-        "--resume",
-        "--model.layers.3.width=15",
-    ]);
-    assert!(resumed.contains("model.layers.3.width"), "{resumed}");
-    // So is a layer more.
-    let more = shop.fails(&[
-        "train",
-        "graph.toml",
-        "--data",
-        &data,
-        "--data.mini_batch=64",
-        "--checkpoint=graph",
-        "--resume",
+    let resumed = |more: &[&str]| {
+        let words = ["train", "graph.toml", "--data", &data, "--data.mini_batch=64"];
+        shop.fails(&[&words[..], &["--checkpoint=graph", "--resume"], more].concat())
+    };
+    let other = resumed(&["--model.layers.3.width=15"]);
+    assert!(other.contains("model.layers.3.width"), "{other}");
+    // An additional layer is refused, too.
+    let more = resumed(&[
         "--model.layers.7.name=again",
         "--model.layers.7.inputs=logit",
         "--model.layers.7.width=1",
