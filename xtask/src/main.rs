@@ -44,6 +44,7 @@ usage: cargo xtask <command>
   tidy     sizes of files, widths of lines, heads of crates
   long     the long suite: optimized, large sizes, kernels under sanitizers, 500 runs of the
            fuzzer, more over MPI, all of the twin, the Python package, the comparison with PyTorch
+           (`long STEP` runs one of: tests, sanitize, fuzz, twin, python, peer)
   python   the Python package: builds its wheel, installs it into a new environment, and runs its
            tests; those of PyTorch if STEPWELL_PEER names a Python that has it
   mpi      ranks as processes, a part of `test`
@@ -63,6 +64,13 @@ fn main() -> ExitCode {
             };
             run::steps(&root(), &steps)
         }
+        [command, step] if command == "long" => {
+            let Some(step) = LONG.iter().find(|(name, _)| name == step) else {
+                eprint!("unknown step `{step}` of `long`\n\n{USAGE}");
+                return ExitCode::from(2);
+            };
+            run::steps(&root(), &[*step])
+        }
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
@@ -76,6 +84,16 @@ fn main() -> ExitCode {
         }
     }
 }
+
+/// The steps of `long`, hours in all.
+const LONG: [run::Step; 6] = [
+    ("tests", programs::long),
+    ("sanitize", sanitize::kernels),
+    ("fuzz", run::fuzz_long),
+    ("twin", run::twin_long),
+    ("python", python::check),
+    ("peer", run::peer),
+];
 
 /// The steps of a command; `None` if it doesn't exist.
 fn steps(command: &str) -> Option<Vec<run::Step>> {
@@ -97,14 +115,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
             ("tidy", tidy::check),
             ("units", programs::units),
         ]),
-        "long" => Some(vec![
-            ("long", programs::long),
-            ("sanitize", sanitize::kernels),
-            ("fuzz", run::fuzz_long),
-            ("twin", run::twin_long),
-            ("python", python::check),
-            ("peer", run::peer),
-        ]),
+        "long" => Some(LONG.to_vec()),
         "python" => Some(vec![("python", python::check)]),
         "mpi" => Some(vec![("mpi", programs::mpi)]),
         "sanitize" => Some(vec![("sanitize", sanitize::kernels)]),
