@@ -200,6 +200,7 @@ pub const SETTINGS: &[Setting] = &[
     models::TARGET,
     models::SEQUENCES,
     models::ATTENTION,
+    models::BATCH_NORM,
     models::DROPOUT,
     setting!(
         "model.init_range",

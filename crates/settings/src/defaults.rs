@@ -98,6 +98,7 @@ impl ModelConfig {
             target: Vec::new(),
             sequences: Vec::new(),
             attention: 0,
+            batch_norm: false,
             dropout: 0.0,
             layers: Vec::new(),
             init_range: 0.0,

@@ -19,7 +19,8 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         kind = LayerKind::Linear,
         Always,
         "linear, activate, concat, add, multiply, cross, cross_vector, dot_interaction, \
-         factorization_machine, layer_norm, mixture, target_attention or dropout"
+         factorization_machine, layer_norm, batch_norm, mixture, target_attention or \
+         dropout"
     ),
     setting!(
         LayerConfig: "inputs",

@@ -86,6 +86,14 @@ pub(crate) const ATTENTION: Setting = setting!(
 .check(|config| check::count(config.model.attention, check::WIDTH_MAX))
 .idle(no_effect::outside_din);
 
+pub(crate) const BATCH_NORM: Setting = setting!(
+    "model.batch_norm",
+    model.batch_norm = false,
+    BeyondDefault,
+    "true: the sums of each hidden layer are normalized over a block of examples, before relu"
+)
+.idle(no_effect::without_hidden_layers);
+
 pub(crate) const DROPOUT: Setting = setting!(
     "model.dropout",
     model.dropout = 0.0,

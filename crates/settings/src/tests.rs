@@ -271,6 +271,7 @@ fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
             "optim.dense.schedule = plateau",
         ),
         (&[("sync.rows", "async"), ("optim.dense.ema", "0.9")], "give no optim.dense.ema"),
+        (&[("sync.rows", "async"), ("model.batch_norm", "true")], "give model.batch_norm = false"),
     ] {
         assert!(given(pairs).contains(why), "{}", given(pairs));
     }

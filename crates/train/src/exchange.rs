@@ -72,7 +72,7 @@ impl Exchange {
             if EmbeddingBags::tells_seen(table, weighs) { SEEN } else { 0 }
         };
         let sums = |table: &TableSpec| subtrees * weights(table) + mask + seen(table);
-        let dense = (model.graph().parameter_count() * size_of::<f32>()) as u64;
+        let dense = (model.summed_count() * size_of::<f32>()) as u64;
         let said = |examples: usize| examples as u64 * SCORED;
         // A neighbour may be as far ahead as allowed, and this rank as far behind.
         let asks = ASKS as u64 * (of(own, &|_| ASKED) + 2 * of(all, &|_| ASKED));

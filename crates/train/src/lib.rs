@@ -55,8 +55,8 @@ pub use report::{
 };
 pub use resume::{FallenRate, FallenRates, Metric, RunState, Waited};
 pub use run::{
-    ReadyData, RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, layers, plan,
-    ready_data, synth_options, tables, train,
+    DenseParts, ReadyData, RowsAtStart, Surroundings, dense_parts, evaluate, forecast, layers,
+    plan, ready_data, synth_options, tables, train,
 };
 pub use run_plan::StoragePlan;
 pub use statistics::with_statistics;

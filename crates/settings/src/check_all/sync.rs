@@ -4,7 +4,8 @@ use stepwell_device::Choice;
 
 use crate::check::Outcome;
 use crate::config::{
-    Config, DenseKind, DensePlace, ExchangeKind, OptimConfig, RowsKind, ScheduleKind,
+    Config, DenseKind, DensePlace, ExchangeKind, LayerConfig, LayerKind, ModelKind, OptimConfig,
+    RowsKind, ScheduleKind,
 };
 
 impl Config {
@@ -64,6 +65,10 @@ impl Config {
             let why = "a mean has the parameters after each step of all ranks";
             return refuse("optim.dense.ema".to_owned(), why, "no optim.dense.ema");
         }
+        if let Some((what, mend)) = self.batch_norm() {
+            let why = "the statistics of all ranks are summed in each step";
+            return refuse(what, why, &mend);
+        }
         if self.train.dense == DensePlace::Device {
             let why = "protocols move dense parameters in the host's memory";
             return refuse("train.dense = device".to_owned(), why, "train.dense = host");
@@ -73,5 +78,19 @@ impl Config {
             return refuse(format!("device = {}", self.device), why, "device = host");
         }
         Ok(())
+    }
+
+    /// The setting that normalizes over blocks of examples, and its alternative.
+    fn batch_norm(&self) -> Option<(String, String)> {
+        if self.model.kind != ModelKind::Graph {
+            let given =
+                ("model.batch_norm = true".to_owned(), "model.batch_norm = false".to_owned());
+            return self.model.batch_norm.then_some(given);
+        }
+        let is_one = |layer: &LayerConfig| layer.kind == LayerKind::BatchNorm;
+        let place = self.model.layers.iter().position(is_one)?;
+        let key = LayerConfig::key(place + 1, "kind");
+        let kind = self.model.layers[place].kind.name();
+        Some((format!("{key} = {kind}"), format!("layers without {kind}")))
     }
 }

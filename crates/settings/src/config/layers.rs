@@ -53,6 +53,8 @@ pub enum LayerKind {
     FactorizationMachine,
     /// Normalization of each vector.
     LayerNorm,
+    /// Normalization of each column over a block of examples.
+    BatchNorm,
     /// Mean of the other inputs, weighted by a softmax of the first.
     Mixture,
     /// Attention of a target to a sequence.
@@ -84,7 +86,7 @@ pub(crate) enum Need {
 
 impl LayerKind {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Linear,
         Self::Activate,
         Self::Concat,
@@ -95,6 +97,7 @@ impl LayerKind {
         Self::DotInteraction,
         Self::FactorizationMachine,
         Self::LayerNorm,
+        Self::BatchNorm,
         Self::Mixture,
         Self::TargetAttention,
         Self::Dropout,
@@ -113,6 +116,7 @@ impl LayerKind {
             Self::DotInteraction => "dot_interaction",
             Self::FactorizationMachine => "factorization_machine",
             Self::LayerNorm => "layer_norm",
+            Self::BatchNorm => "batch_norm",
             Self::Mixture => "mixture",
             Self::TargetAttention => "target_attention",
             Self::Dropout => "dropout",
@@ -125,7 +129,7 @@ impl LayerKind {
             Self::Linear => ((1, 1), Required, Optional, Never),
             Self::Activate => ((1, 1), Never, Required, Never),
             Self::Concat | Self::Add => ((1, usize::MAX), Never, Never, Never),
-            Self::Dropout => ((1, 1), Never, Never, Never),
+            Self::BatchNorm | Self::Dropout => ((1, 1), Never, Never, Never),
             Self::Multiply | Self::Cross | Self::CrossVector => ((2, 2), Never, Never, Never),
             Self::DotInteraction => ((1, 2), Never, Never, Required),
             Self::FactorizationMachine => ((1, 1), Never, Never, Required),

@@ -128,6 +128,8 @@ pub struct ModelConfig {
     pub sequences: Vec<String>,
     /// Width of the hidden layer of `din`'s attention.
     pub attention: usize,
+    /// Whether the sums of hidden layers are normalized over a block of examples.
+    pub batch_norm: bool,
     /// Share of the values of each hidden layer that training drops.
     pub dropout: f64,
     /// Layers of `graph` in the order in which they are computed; the last one has the logits.

@@ -5,9 +5,9 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use stepwell_engine::Checkpoint;
 use stepwell_settings as settings;
-use stepwell_train::{RunState, dense_parameters};
+use stepwell_train::{RunState, dense_parts};
 
-use crate::export::{VECTORS, dotted};
+use crate::export::{STATE, VECTORS, dotted};
 use crate::failure::Failure;
 
 /// The section of the parameters.
@@ -73,7 +73,7 @@ pub(super) fn compare(a: &Checkpoint, b: &Checkpoint) -> Result<Value, Failure> 
     for name in names(a, b) {
         match (section(a, &name), section(b, &name)) {
             (Some(mine), Some(others)) if mine.len() == others.len() => {
-                let numbers = VECTORS.contains(&name.as_str());
+                let numbers = name == STATE || VECTORS.contains(&name.as_str());
                 state.push(Difference::of(mine, others).to_json(&name, numbers));
             }
             _ => other.push(name),
@@ -117,6 +117,6 @@ fn parameters(of: &Checkpoint) -> Result<Vec<(String, Range<usize>)>, Failure> {
     }
     let state = RunState::read(of)?;
     let config = settings::from_json(&state.config)?;
-    let parameters = dense_parameters(&config)?;
-    Ok(parameters.into_iter().map(|of| (dotted(&of.name), of.range)).collect())
+    let parts = dense_parts(&config)?;
+    Ok(parts.parameters.into_iter().map(|of| (dotted(&of.name), of.range)).collect())
 }

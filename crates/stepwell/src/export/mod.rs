@@ -19,7 +19,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_base::{Key, counted};
 use stepwell_engine::{Checkpoint, TableSpec};
 use stepwell_settings as settings;
-use stepwell_train::{ParameterSpec, RunState, dense_parameters};
+use stepwell_train::{DenseParts, ParameterSpec, RunState, dense_parts};
 
 use self::sink::Sink;
 use self::tensors::{Kind, Tensor};
@@ -37,6 +37,23 @@ pub(crate) const VECTORS: [&str; 6] =
     ["parameters", "velocity", "sum", "exp_avg", "exp_avg_sq", MEAN];
 /// Section of the mean of the parameters, which predictions use.
 pub(crate) const MEAN: &str = "ema";
+/// Section of the model's state besides parameters, which predictions use.
+pub(crate) const STATE: &str = "state";
+
+/// Tensors in a section of the dense part; `None` if it is a count, belongs to rows, or has another
+/// model's number of values.
+pub(crate) fn tensors_of<'a>(
+    parts: &'a DenseParts,
+    (section, values): (&str, &[f32]),
+) -> Option<&'a [ParameterSpec]> {
+    let specs = match section {
+        STATE => &parts.state,
+        _ => &parts.parameters,
+    };
+    let is_known = section == STATE || VECTORS.contains(&section);
+    let count = specs.last().map_or(0, |last| last.range.end);
+    (is_known && values.len() == count).then_some(specs)
+}
 
 /// Writes a checkpoint as tensors.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
@@ -107,13 +124,11 @@ impl<'a> Export<'a> {
     fn dense(&self, path: &Path) -> Result<(), Failure> {
         let state = RunState::read(self.checkpoint)?;
         let config = settings::from_json(&state.config)?;
-        let parameters = dense_parameters(&config)?;
-        let count = parameters.last().map_or(0, |last| last.range.end);
+        let parts = dense_parts(&config)?;
         let sections = self.checkpoint.dense.sections.iter();
-        let mut sections: Vec<(&str, &[f32])> = sections
-            .filter(|(name, values)| VECTORS.contains(&name.as_str()) && values.len() == count)
-            .map(|(name, values)| (name.as_str(), values.as_slice()))
-            .collect();
+        let sections = sections.map(|(name, values)| (name.as_str(), values.as_slice()));
+        let mut sections: Vec<(&str, &[f32])> =
+            sections.filter(|section| tensors_of(&parts, *section).is_some()).collect();
         if sections.first().is_none_or(|(name, _)| *name != VECTORS[0]) {
             let path = self.checkpoint.path.display();
             let why = format!("{path}: its dense part does not match its settings");
@@ -121,28 +136,19 @@ impl<'a> Export<'a> {
         }
         if self.state == State::Dropped {
             let mean = sections.iter().find(|(name, _)| *name == MEAN);
-            sections = vec![(VECTORS[0], mean.unwrap_or(&sections[0]).1)];
+            sections[0].1 = mean.unwrap_or(&sections[0]).1;
+            sections.retain(|(name, _)| [VECTORS[0], STATE].contains(name));
         }
-        let of_section = |section: &str, parameter: &ParameterSpec| Tensor {
-            name: match section {
-                "parameters" => dotted(&parameter.name),
-                state => format!("{}.{state}", dotted(&parameter.name)),
-            },
-            kind: Kind::F32,
-            shape: parameter.shape.iter().map(|extent| *extent as u64).collect(),
-        };
-        let tensors: Vec<Tensor> = sections
-            .iter()
-            .flat_map(|(name, _)| parameters.iter().map(|parameter| of_section(name, parameter)))
-            .collect();
+        let all = sections.iter().flat_map(|(name, values)| {
+            let specs = tensors_of(&parts, (name, values)).unwrap_or_default();
+            specs.iter().map(|spec| (Tensor::of_section(name, spec), &values[spec.range.clone()]))
+        });
+        let (tensors, values): (Vec<Tensor>, Vec<&[f32]>) = all.unzip();
         let config = ("config", self.checkpoint.run["config"].to_string());
         let about = [self.about(), vec![config]].concat();
         let fail = |error: io::Error| cannot_write(path, &error);
         let mut file = self.format.dense(path, &tensors, &about).map_err(fail)?;
-        let all = sections.iter().flat_map(|(_, values)| {
-            parameters.iter().map(|parameter| &values[parameter.range.clone()])
-        });
-        for (tensor, values) in all.enumerate() {
+        for (tensor, values) in values.into_iter().enumerate() {
             file.put(tensor, bytemuck::cast_slice(values)).map_err(fail)?;
         }
         Ok(file.finish().map_err(fail)?)
@@ -221,6 +227,18 @@ fn check_since(checkpoint: &Checkpoint, since: u64) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+impl Tensor {
+    /// A tensor of a section of the dense part.
+    pub(crate) fn of_section(section: &str, spec: &ParameterSpec) -> Self {
+        let name = match section {
+            STATE | "parameters" => dotted(&spec.name),
+            other => format!("{}.{other}", dotted(&spec.name)),
+        };
+        let shape = spec.shape.iter().map(|extent| *extent as u64).collect();
+        Self { name, kind: Kind::F32, shape }
+    }
 }
 
 /// Converts `mlp1/weight` to the usual notation `mlp1.weight`.

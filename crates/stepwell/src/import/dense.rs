@@ -5,13 +5,13 @@ use std::path::Path;
 use stepwell_engine::{Checkpoint, Dense};
 use stepwell_optim::Adagrad;
 use stepwell_settings::{self as settings, OptimizerConfig};
-use stepwell_train::{RunState, dense_parameters};
+use stepwell_train::{ParameterSpec, RunState, dense_parts};
 
 use super::origin::check_about;
 use super::reader::TensorReader;
 use super::rows::check_value;
-use crate::export::tensors::{Kind, Tensor};
-use crate::export::{MEAN, State, VECTORS, dotted};
+use crate::export::tensors::Tensor;
+use crate::export::{MEAN, STATE, State, VECTORS, tensors_of};
 use crate::failure::Failure;
 
 /// The state of adagrad, whose initial value is a setting.
@@ -27,42 +27,37 @@ pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense
     let file = TensorReader::open(path)?;
     check_about(&file, like)?;
     let config = settings::from_json(&RunState::read(like)?.config)?;
-    let parameters = dense_parameters(&config)?;
-    let count = parameters.last().map_or(0, |last| last.range.end);
+    let parts = dense_parts(&config)?;
     let mut dense = like.dense.clone();
-    let is_vector = |(name, values): &(String, Vec<f32>)| {
-        VECTORS.contains(&name.as_str()) && values.len() == count
-    };
-    if dense.sections.first().is_none_or(|first| first.0 != VECTORS[0] || !is_vector(first)) {
+    let is_known =
+        |(name, values): &(String, Vec<f32>)| tensors_of(&parts, (name, values)).is_some();
+    if dense.sections.first().is_none_or(|first| first.0 != VECTORS[0] || !is_known(first)) {
         let path = like.path.display();
         let why = format!("{path}: its dense part does not match its settings");
         return Err(Failure::Damage(why));
     }
-    let name_of = |parameter: &str, section: &str| match section {
-        "parameters" => dotted(parameter),
-        state => format!("{}.{state}", dotted(parameter)),
+    let is_named = |specs: &[ParameterSpec], section: &str, name: &str| {
+        specs.iter().any(|spec| Tensor::of_section(section, spec).name == name)
     };
-    let known = |name: &str| {
-        let of = |section: &str| parameters.iter().any(|of| name_of(&of.name, section) == name);
-        VECTORS.iter().any(|section| of(section))
-    };
-    file.refuse_others(known)?;
+    file.refuse_others(|name: &str| {
+        is_named(&parts.state, STATE, name)
+            || VECTORS.iter().any(|section| is_named(&parts.parameters, section, name))
+    })?;
     let mut sections: Vec<_> =
-        dense.sections.iter_mut().filter(|section| is_vector(section)).collect();
+        dense.sections.iter_mut().filter(|section| is_known(section)).collect();
     if state == State::Dropped {
         let OptimizerConfig { lr, initial, .. } = config.optim.dense;
         let initial = initial.unwrap_or(Adagrad::new(lr).initial) as f32;
         let begin = |name: &str| if name == SUM { initial } else { 0.0 };
-        sections.drain(1..).for_each(|(name, values)| values.fill(begin(name)));
+        let is_begun = |name: &str| ![VECTORS[0], STATE].contains(&name);
+        let begun = sections.iter_mut().filter(|(name, _)| is_begun(name));
+        begun.for_each(|(name, values)| values.fill(begin(name)));
+        sections.retain(|(name, _)| !is_begun(name));
     }
     for (section, values) in sections {
-        for parameter in &parameters {
-            let tensor = Tensor {
-                name: name_of(&parameter.name, section),
-                kind: Kind::F32,
-                shape: parameter.shape.iter().map(|extent| *extent as u64).collect(),
-            };
-            if section != VECTORS[0] && !file.has(&tensor.name) {
+        for spec in tensors_of(&parts, (section, values)).unwrap_or_default() {
+            let tensor = Tensor::of_section(section, spec);
+            if ![VECTORS[0], STATE].contains(&section.as_str()) && !file.has(&tensor.name) {
                 return Err(file
                     .wrong(format_args!(
                         "has no tensor '{}': export with --state, or give --fresh-state",
@@ -71,7 +66,7 @@ pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense
                     .into());
             }
             file.check(&tensor)?;
-            let values = &mut values[parameter.range.clone()];
+            let values = &mut values[spec.range.clone()];
             file.read(&tensor.name, 0, bytemuck::cast_slice_mut(values))?;
             let wrong = |why| file.wrong(format_args!("tensor '{}': {why}", tensor.name));
             values.iter().try_for_each(|value| check_value(section, *value)).map_err(wrong)?;

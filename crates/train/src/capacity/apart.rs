@@ -38,11 +38,12 @@ impl Apart {
         }
         add_training(&mut training, wanted)?;
         // Parameters, and one value per parameter for each part of the optimizer's state and for
-        // their mean.
+        // their mean; the graph's state.
         let dense = wanted.plan.dense;
         let parts = 1 + dense.rule.state_names().len() + usize::from(dense.ema.is_some());
         let parameters = wanted.model.graph().parameter_count();
-        let dense = (parameters * parts * size_of::<f32>()) as u64;
+        let lanes = parameters * parts + wanted.model.graph().state_count();
+        let dense = (lanes * size_of::<f32>()) as u64;
         Ok(Self { data, training, dense })
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!               x by block ─► forward ─► loss ─► backward ─► d_x, d_first_order, logits, sums
-//!  a step ──►                                       └► gradients of the parameters by block
+//!  a step ──►                 │                      └► gradients of the parameters by block
+//!                             └► statistics by block
 //!               gradients over blocks, or their sum over ranks ─► optimizer
+//!               statistics, summed alike ─► state, which evaluations read
 //! ```
 //!
 //! - **Why.** A step's work on rows, and with other ranks, is the same wherever layers are
@@ -34,7 +36,7 @@ pub(crate) use self::device::DeviceDense;
 pub use self::device::HostProducts;
 pub(crate) use self::host::HostDense;
 pub(crate) use self::input::Input;
-pub(crate) use self::sections::AVERAGED;
+pub(crate) use self::sections::{AVERAGED, STATE};
 use crate::Result;
 use crate::batch::Examples;
 use crate::models::Model;
@@ -47,8 +49,8 @@ pub(crate) const LANES: usize = 16 << 10;
 ///
 /// An executor knows neither rows nor other ranks: it receives both as numbers.
 pub(crate) trait DenseExecutor: Send + Sync {
-    /// Number of parameters.
-    fn parameter_count(&self) -> usize;
+    /// Number of lanes that are summed over blocks: gradients of the parameters, then statistics.
+    fn summed_count(&self) -> usize;
 
     /// Limits all later passes to the blocks of one of `ranks` ranks.
     fn share(&mut self, ranks: usize);
@@ -69,14 +71,14 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// If the executor fails.
     fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>>;
 
-    /// The parameter gradients of the last pass.
+    /// The parameter gradients and statistics of the last pass.
     ///
     /// # Errors
     /// If the executor fails.
     fn gradients(&mut self) -> Result<Summed<'_>>;
 
-    /// Updates the parameters, after `steps` steps of the model, by `total` if given, else by the
-    /// gradients of the last pass.
+    /// Updates the parameters and the graph's state, after `steps` steps of the model, by `total` if
+    /// given, else by the gradients and statistics of the last pass.
     ///
     /// # Errors
     /// If the executor fails.
@@ -85,7 +87,7 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// Sets how often the learning rate has fallen at a plateau, for later steps.
     fn set_falls(&mut self, falls: u64);
 
-    /// Parameters, optimizer state and its step count, in the form of digests.
+    /// Parameters, optimizer state, the graph's state and the step count, in the form of digests.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -140,12 +142,12 @@ pub(crate) struct Outputs<'a> {
     pub(crate) d_x: &'a mut [f32],
 }
 
-/// A vector of parameters in pieces, each with its first lane.
+/// A vector of summed lanes in pieces, each with its first lane.
 pub(crate) type Pieces<'a> = &'a [(usize, &'a [f32])];
 
-/// Summands of the parameter gradient; blocks are counted from this rank's first.
+/// Summands of gradients and statistics; blocks are counted from this rank's first.
 pub(crate) enum Summed<'a> {
-    /// The gradient of each block.
+    /// The lanes of each block.
     Blocks(&'a [HugeSlice<f32>]),
     /// Sums over subtrees of the blocks, by ascending first block.
     Subtrees(Vec<(usize, &'a [f32])>),

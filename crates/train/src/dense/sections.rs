@@ -9,15 +9,17 @@ const PARAMETERS: &str = "parameters";
 const STEP: &str = "step";
 /// Section of the mean of the parameters.
 pub(crate) const AVERAGED: &str = "ema";
+/// Section of the graph's state, if it has some.
+pub(crate) const STATE: &str = "state";
 
-/// The sections of `parameters`, of the optimizer's `state` by name, and of its steps.
+/// The sections of `parameters`, of `others` by name, and of the optimizer's steps.
 pub(super) fn sections<'a>(
     parameters: Cow<'a, [f32]>,
-    state: impl Iterator<Item = (&'static str, Cow<'a, [f32]>)>,
+    others: impl Iterator<Item = (&'static str, Cow<'a, [f32]>)>,
     optimizer: &DenseOptimizer,
 ) -> DenseView<'a> {
     let mut sections = vec![(PARAMETERS.to_owned(), parameters)];
-    sections.extend(state.map(|(name, values)| (name.to_owned(), values)));
+    sections.extend(others.map(|(name, values)| (name.to_owned(), values)));
     sections.push((STEP.to_owned(), Cow::Owned(halves(optimizer.step()).to_vec())));
     DenseView { sections }
 }
@@ -61,6 +63,14 @@ impl<'a> Sections<'a> {
     /// If it is missing, or of another model.
     pub(super) fn vector(self, name: &str) -> Result<&'a [f32], String> {
         self.section(name, self.count)
+    }
+
+    /// The graph's state of `count` lanes.
+    ///
+    /// # Errors
+    /// If it is missing, or of another model.
+    pub(super) fn state(self, count: usize) -> Result<&'a [f32], String> {
+        if count == 0 { Ok(&[]) } else { self.section(STATE, count) }
     }
 
     /// The optimizer with the rule of `optimizer`, after the step count stored here.

@@ -80,7 +80,7 @@ impl Forecast {
             examples: batching.mini_batch,
             tables: tables.collect(),
             subtrees: Blocks::subtrees_max(batching.blocks, ranks.count),
-            dense: model.graph().parameter_count(),
+            dense: model.summed_count(),
         };
         Ok(Self::of_step(&step, plan.threads, known))
     }

@@ -138,6 +138,11 @@ impl Model {
         &self.graph
     }
 
+    /// Number of lanes of a block that a step sums: gradients of the parameters, then statistics.
+    pub(crate) fn summed_count(&self) -> usize {
+        self.graph.parameter_count() + self.graph.statistics_count()
+    }
+
     /// The model with other layers over the same input.
     #[cfg(test)]
     pub(crate) fn with_graph(self, graph: Graph<f32>) -> Self {

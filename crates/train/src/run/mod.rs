@@ -140,11 +140,21 @@ pub fn layers(config: &Config) -> Result<Vec<LayerConfig>> {
     Model::layers(config, schema(config)?)
 }
 
-/// Returns the dense parameters of the model that `config` names, with their places in the flat
-/// vector.
+/// What a model's dense part consists of.
+#[derive(Clone, Debug)]
+pub struct DenseParts {
+    /// Its parameters, with their places in the flat vector.
+    pub parameters: Vec<ParameterSpec>,
+    /// Its state besides parameters, with places in a vector of its own.
+    pub state: Vec<ParameterSpec>,
+}
+
+/// Returns the parts of the dense part of the model that `config` names.
 ///
 /// # Errors
 /// Settings from which no model can be built.
-pub fn dense_parameters(config: &Config) -> Result<Vec<ParameterSpec>> {
-    Ok(Model::build(config, schema(config)?)?.graph().parameters().to_vec())
+pub fn dense_parts(config: &Config) -> Result<DenseParts> {
+    let model = Model::build(config, schema(config)?)?;
+    let (parameters, state) = (model.graph().parameters(), model.graph().state());
+    Ok(DenseParts { parameters: parameters.to_vec(), state: state.to_vec() })
 }

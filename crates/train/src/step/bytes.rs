@@ -39,9 +39,11 @@ impl TrainedModel {
             return (6 * count * lanes + threads * update + products + examples) as u64;
         }
         let packed = model.graph().packed_bytes();
+        let of_graph = model.graph().state_count() + model.graph().statistics_count();
         let averaged = plan.dense.ema.map_or(0, |_| count * lanes + packed);
         let constants = packed + model.graph().constant_bytes();
-        let parameters = 3 * count * lanes + averaged + own_blocks * own(count) + constants;
+        let summands = own_blocks * own(model.summed_count());
+        let parameters = (3 * count + of_graph) * lanes + averaged + summands + constants;
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);

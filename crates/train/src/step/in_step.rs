@@ -197,7 +197,7 @@ impl InStep {
     /// sends them.
     fn read(&mut self, results: &[Message], mini: &MiniBatch) -> Result<Option<AllToAll>> {
         let Self { model, own: OwnBlocks { fabric, .. }, early, scored, .. } = self;
-        let own = lanes_of(model.dense.parameter_count(), fabric.place());
+        let own = lanes_of(model.dense.summed_count(), fabric.place());
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
         let (blocks, labels) = (mini.cargo.blocks.of_all(), model.model.label_lanes());
         let subtrees = scored.read(results, fabric.rank(), blocks, labels, lanes)?;
@@ -221,7 +221,7 @@ impl InStep {
         let blocks = mini.cargo.blocks.of_all();
         let RankOf { rank: own, ranks } = self.own.fabric.place();
         let TrainedModel { embeddings, dense, profile, pool, .. } = &mut self.model;
-        let count = dense.parameter_count();
+        let count = dense.summed_count();
         let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for (rank, (results, summed)) in results.iter().zip(summed).enumerate() {
             let wrong = |why| stepwell_fabric::Error::malformed(rank, why);

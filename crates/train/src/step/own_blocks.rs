@@ -106,7 +106,7 @@ impl OwnBlocks {
         let sums = model.run_blocks(&mini.cargo, &rows, trains)?;
         let (cargo, blocks) = (&mini.cargo, mini.cargo.blocks);
         let sums_lanes = trains && self.dense_sums == DenseSums::ByLanes;
-        let lanes = if sums_lanes { model.dense.parameter_count() } else { 0 };
+        let lanes = if sums_lanes { model.dense.summed_count() } else { 0 };
         let kinds = model.model.label_lanes();
         let routes = if trains { &cargo.shared.routes[..] } else { &[] };
         let mut messages = self.messages(|rank| {

@@ -20,8 +20,8 @@ type Axis = Vec<String>;
 /// Labels along the axes of a parameter.
 pub(super) type Axes = Vec<Axis>;
 
-/// Axes of the parameters whose meaning depends on the model's input or labels, by parameter name.
-/// All other parameters match by shape.
+/// Axes of the parameters, and of the graph's state, whose meaning depends on the model's input or
+/// labels, by name. All others match by shape.
 pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axes>> {
     let lanes = model.field_lanes().concat();
     let lengths = model.features().length_names().map(|name| format!("length of {name}"));
@@ -83,12 +83,18 @@ fn gates(nodes: &[NodeView<'_>]) -> HashMap<usize, Axis> {
 /// Labels of a node's output: its inputs' where a value is a function of one of theirs.
 fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
     use Operation::{
-        Activate, Concat, Cross, CrossVector, DotInteraction, Dropout, LayerNorm, Linear, Multiply,
+        Activate, BatchNorm, Concat, Cross, CrossVector, DotInteraction, Dropout, LayerNorm,
+        Linear, Multiply,
     };
     match (&node.operation, inputs) {
         (Concat, _) => unique(inputs.concat()),
         (
-            Cross { .. } | CrossVector { .. } | LayerNorm { .. } | Activate { .. } | Dropout { .. },
+            Cross { .. }
+            | CrossVector { .. }
+            | LayerNorm { .. }
+            | BatchNorm { .. }
+            | Activate { .. }
+            | Dropout { .. },
             [first, ..],
         ) => first.clone(),
         (Multiply, [first, second]) => {
@@ -107,7 +113,7 @@ fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
     }
 }
 
-/// Labels along the axes of a node's parameters, by name.
+/// Labels along the axes of a node's parameters and state, by name.
 fn parameters_of(node: &NodeView<'_>, inputs: &[Axis], output: &Axis) -> Vec<(&'static str, Axes)> {
     let (bias, of) = (("bias", vec![output.clone()]), inputs.first().cloned().unwrap_or_default());
     match node.operation {
@@ -120,6 +126,9 @@ fn parameters_of(node: &NodeView<'_>, inputs: &[Axis], output: &Axis) -> Vec<(&'
             let groups = of.chunks(columns).map(|group| group[0].clone()).collect();
             let axes = vec![groups, outputs("column", columns)];
             vec![("weight", axes.clone()), ("bias", axes)]
+        }
+        Operation::BatchNorm { .. } => {
+            ["scale", "shift", "mean", "variance"].map(|part| (part, vec![of.clone()])).to_vec()
         }
         Operation::Activate { .. } => vec![("slope", vec![of])],
         _ => Vec::new(),

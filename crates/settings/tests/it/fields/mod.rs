@@ -195,6 +195,7 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
     let ModelConfig { mask_blocks, mask_dim, mask_ratio, experts, label_experts, .. } = model;
     let ModelConfig { levels, tower, target, sequences, attention, .. } = model;
     let ModelConfig { init_range, init_std, init_value, precision, dropout, layers, .. } = model;
+    let ModelConfig { batch_norm, .. } = model;
     assert!(layers.is_empty(), "they have a list of their own");
     vec![
         ("model.kind", json!(kind.name())),
@@ -213,6 +214,7 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
         ("model.target", json!(target)),
         ("model.sequences", json!(sequences)),
         ("model.attention", json!(attention)),
+        ("model.batch_norm", json!(batch_norm)),
         ("model.dropout", json!(dropout)),
         ("model.init_range", json!(init_range)),
         ("model.init_std", json!(init_std)),

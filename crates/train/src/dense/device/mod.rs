@@ -218,7 +218,7 @@ fn fill_all(
 }
 
 impl DenseExecutor for DeviceDense {
-    fn parameter_count(&self) -> usize {
+    fn summed_count(&self) -> usize {
         self.sizes.parameters
     }
 

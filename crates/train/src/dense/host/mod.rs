@@ -5,6 +5,7 @@ mod pass;
 mod update;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
@@ -13,19 +14,22 @@ use stepwell_nn::{Graph, LossSums};
 use stepwell_optim::{DenseOptimizer, DenseState, Schedule, average};
 
 use self::parameters::Parameters;
-use self::pass::{BlockPass, Workspace, cut};
+use self::pass::{BlockPass, PassPurpose, Workspace, cut};
 use self::update::{DenseUpdate, Gradient};
-use super::sections::{AVERAGED, Sections, sections};
+use super::sections::{AVERAGED, STATE, Sections, sections};
 use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work};
+use crate::Result;
 use crate::models::Model;
 use crate::profile::Kernel;
 use crate::run_plan::{Batching, DensePlan};
-use crate::{Error, Result};
 
 /// Parameters, state and gradients in memory.
 pub(crate) struct HostDense {
+    model: Arc<Model>,
     parameters: Parameters,
     averaged: Option<Averaged>,
+    /// State of the graph, which evaluations read.
+    graph_state: Vec<f32>,
     seed: u64,
     optimizer: DenseOptimizer,
     schedule: Schedule,
@@ -34,8 +38,8 @@ pub(crate) struct HostDense {
     workspaces: Workspaces<Workspace>,
     /// Scratch for sums of gradients. // (lanes of a task)
     sums: Workspaces<Vec<f32>>,
-    /// Gradient of the parameters by block.
-    gradients: Vec<HugeSlice<f32>>,
+    /// Gradient of the parameters, then statistics, by block.
+    summands: Vec<HugeSlice<f32>>,
     d_logits: Vec<f32>,
 }
 
@@ -49,11 +53,11 @@ impl HostDense {
     /// The dense part of `model` at step 0.
     ///
     /// # Errors
-    /// If the optimizer's settings are invalid, or the graph has state.
-    pub(crate) fn new(model: &Model, batching: Batching, plan: DensePlan) -> Result<Self> {
-        check(model.graph())?;
+    /// If the optimizer's settings are invalid.
+    pub(crate) fn new(model: &Arc<Model>, batching: Batching, plan: DensePlan) -> Result<Self> {
         let optimizer = plan.optimizer()?;
         let parameters = Parameters::new(model.graph(), plan.seed);
+        let summed = model.summed_count();
         let count = parameters.values().len();
         Ok(Self {
             state: DenseState::new(&plan.rule, count),
@@ -62,27 +66,29 @@ impl HostDense {
                 parameters: Parameters::new(model.graph(), plan.seed),
             }),
             parameters,
+            graph_state: model.graph().initial_state(),
+            model: Arc::clone(model),
             seed: plan.seed,
             optimizer,
             schedule: plan.schedule,
             rows_max: batching.full_mini_batch().largest(),
             workspaces: Workspaces::default(),
             sums: Workspaces::default(),
-            gradients: (0..batching.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
+            summands: (0..batching.blocks).map(|_| HugeSlice::rounded_up(summed)).collect(),
             d_logits: Vec::new(),
         })
     }
 }
 
-/// Refuses statistics of blocks: they would have to be summed over ranks and saved in checkpoints.
-fn check(graph: &Graph<f32>) -> Result<()> {
-    graph.state().first().map_or(Ok(()), |spec| {
-        let name = &spec.name;
-        Err(Error::Config(format!(
-            "'{name}' is state that is not a parameter, which is not supported here: remove its \
-             layer"
-        )))
-    })
+/// Advances the `state` of `graph` by statistics, which follow the parameters in `summed`.
+fn advance(graph: &Graph<f32>, state: &mut [f32], summed: Gradient<'_>) {
+    if state.is_empty() {
+        return;
+    }
+    let first = graph.parameter_count();
+    let mut statistics = vec![0.0; graph.statistics_count()];
+    summed.sum(first..first + statistics.len(), &mut statistics);
+    graph.advance_state(state, &statistics);
 }
 
 impl Averaged {
@@ -102,13 +108,13 @@ impl Averaged {
 }
 
 impl DenseExecutor for HostDense {
-    fn parameter_count(&self) -> usize {
-        self.parameters.values().len()
+    fn summed_count(&self) -> usize {
+        self.model.summed_count()
     }
 
     fn share(&mut self, ranks: usize) {
         // A short mini-batch may give a rank more blocks than a full one, but never more than this.
-        self.gradients.truncate(self.gradients.len().div_ceil(ranks));
+        self.summands.truncate(self.summands.len().div_ceil(ranks));
     }
 
     fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
@@ -119,6 +125,10 @@ impl DenseExecutor for HostDense {
         };
         parameters.pack(work.model.graph(), pool, profile);
         let (parameters, packed) = parameters.packed();
+        let purpose = match work.trains {
+            true => PassPurpose::Training { seed: self.seed, step: self.optimizer.step() },
+            false => PassPurpose::Evaluation { state: &self.graph_state },
+        };
         let labels = work.objectives.len();
         self.d_logits.resize(work.examples.count * labels, 0.0);
         let pass = BlockPass {
@@ -131,7 +141,7 @@ impl DenseExecutor for HostDense {
             examples: work.examples,
             objectives: work.objectives,
             blocks: work.blocks,
-            trains: work.trains.then(|| (self.seed, self.optimizer.step())),
+            purpose,
             profile,
         };
         let mut tasks = cut(
@@ -139,22 +149,23 @@ impl DenseExecutor for HostDense {
             (work.model.embedding().count, labels),
             [out.logits, &mut self.d_logits],
             [out.d_first_order, out.d_x],
-            work.trains.then_some(&mut self.gradients),
+            work.trains.then_some(&mut self.summands),
         );
         pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
         Ok(tasks.iter().map(|task| task.sums).collect())
     }
 
     fn gradients(&mut self) -> Result<Summed<'_>> {
-        Ok(Summed::Blocks(&self.gradients))
+        Ok(Summed::Blocks(&self.summands))
     }
 
     fn step(&mut self, steps: u64, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()> {
         let step = self.optimizer.begin_step().times(self.schedule.factor(steps));
-        let gradient = total.map_or(Gradient::OfBlocks(&self.gradients), Gradient::Pieces);
+        let gradient = total.map_or(Gradient::OfBlocks(&self.summands), Gradient::Pieces);
         let (workspaces, profile) = (&self.sums, on.profile);
         let update = DenseUpdate { gradient, step, workspaces, profile };
         on.pool.install(|| update.run(self.parameters.values_mut(), &mut self.state));
+        advance(self.model.graph(), &mut self.graph_state, gradient);
         if let Some(averaged) = &mut self.averaged {
             averaged.follow(self.parameters.values(), on);
         }
@@ -167,13 +178,14 @@ impl DenseExecutor for HostDense {
 
     fn sections(&self) -> Result<DenseView<'_>> {
         let averaged = self.averaged.as_ref().map(|of| (AVERAGED, of.parameters.values()));
-        let vectors = self.state.vectors().chain(averaged);
-        let state = vectors.map(|(name, values)| (name, Cow::Borrowed(values)));
-        Ok(sections(Cow::Borrowed(self.parameters.values()), state, &self.optimizer))
+        let of_graph = Some((STATE, &*self.graph_state)).filter(|(_, values)| !values.is_empty());
+        let others = self.state.vectors().chain(averaged).chain(of_graph);
+        let others = others.map(|(name, values)| (name, Cow::Borrowed(values)));
+        Ok(sections(Cow::Borrowed(self.parameters.values()), others, &self.optimizer))
     }
 
     fn load(&mut self, dense: &Dense) -> std::result::Result<u64, String> {
-        let sections = Sections { dense, count: self.parameter_count() };
+        let sections = Sections { dense, count: self.parameters.values().len() };
         self.parameters.values_mut().copy_from_slice(sections.parameters()?);
         for (name, values) in self.state.vectors_mut() {
             values.copy_from_slice(sections.vector(name)?);
@@ -181,6 +193,8 @@ impl DenseExecutor for HostDense {
         if let Some(averaged) = &mut self.averaged {
             averaged.parameters.values_mut().copy_from_slice(sections.vector(AVERAGED)?);
         }
+        let of_graph = sections.state(self.graph_state.len())?;
+        self.graph_state.copy_from_slice(of_graph);
         self.optimizer = sections.optimizer(&self.optimizer)?;
         Ok(self.optimizer.step())
     }
@@ -193,6 +207,7 @@ impl DenseExecutor for HostDense {
 
     fn is_finite(&self) -> Result<bool> {
         let state = self.state.vectors().flat_map(|(_, values)| values);
-        Ok(self.parameters.values().iter().chain(state).all(|value| value.is_finite()))
+        let mut all = self.parameters.values().iter().chain(state).chain(&self.graph_state);
+        Ok(all.all(|value| value.is_finite()))
     }
 }

@@ -1,7 +1,5 @@
 //! The forward and backward pass of a mini-batch, block by block.
 
-use std::ops::Range;
-
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Workspaces};
 use stepwell_nn::{
@@ -28,7 +26,8 @@ pub(super) struct BlockTask<'a> {
     pub(super) d_logits: &'a mut [f32],
     pub(super) d_first_order: &'a mut [f32],
     pub(super) d_x: &'a mut [f32],
-    pub(super) gradients: Option<&'a mut HugeSlice<f32>>,
+    /// Gradient of the parameters, then statistics, if the pass trains.
+    pub(super) summands: Option<&'a mut HugeSlice<f32>>,
     pub(super) sums: LossSums,
 }
 
@@ -38,9 +37,9 @@ pub(super) fn cut<'a>(
     (embedding, labels): (usize, usize),
     [mut logits, mut d_logits]: [&'a mut [f32]; 2],
     [mut d_first_order, mut d_x]: [&'a mut [f32]; 2],
-    gradients: Option<&'a mut Vec<HugeSlice<f32>>>,
+    summands: Option<&'a mut Vec<HugeSlice<f32>>>,
 ) -> Vec<BlockTask<'a>> {
-    let mut gradients = gradients.into_iter().flatten();
+    let mut summands = summands.into_iter().flatten();
     let mut tasks = Vec::with_capacity(blocks.count());
     for number in 0..blocks.count() {
         let rows = blocks.range(number).len();
@@ -50,7 +49,7 @@ pub(super) fn cut<'a>(
             d_logits: front(&mut d_logits, rows * labels),
             d_first_order: front(&mut d_first_order, rows),
             d_x: front(&mut d_x, rows * embedding),
-            gradients: gradients.next(),
+            summands: summands.next(),
             sums: LossSums::default(),
         });
     }
@@ -70,9 +69,41 @@ pub(super) struct BlockPass<'a> {
     /// Objective of each label.
     pub(super) objectives: &'a [Objective],
     pub(super) blocks: Blocks,
-    /// Seed, and number of earlier steps; `None` if the pass does not train.
-    pub(super) trains: Option<(u64, u64)>,
+    pub(super) purpose: PassPurpose<'a>,
     pub(super) profile: &'a Profile,
+}
+
+/// Purpose of the pass over a mini-batch.
+#[derive(Clone, Copy)]
+pub(super) enum PassPurpose<'a> {
+    Training {
+        seed: u64,
+        /// Number of earlier steps.
+        step: u64,
+    },
+    Evaluation {
+        /// State of the graph.
+        state: &'a [f32],
+    },
+}
+
+impl<'a> PassPurpose<'a> {
+    /// Purpose of the pass over the block that begins at example `first` of this rank's, with a
+    /// place for its statistics if it trains.
+    fn of_block(
+        self,
+        blocks: Blocks,
+        first: usize,
+        statistics: Option<&'a mut [f32]>,
+    ) -> Purpose<'a, f32> {
+        match self {
+            Self::Training { seed, step } => {
+                let first_example = (blocks.place().start + first) as u64;
+                Purpose::Training(Training { seed, step, first_example, statistics })
+            }
+            Self::Evaluation { state } => Purpose::Evaluation { state },
+        }
+    }
 }
 
 impl BlockPass<'_> {
@@ -94,16 +125,23 @@ impl BlockPass<'_> {
         self.input.gather(range.clone(), (x, first_order), profile);
         let block = Block { x: Matrix::packed(x, rows, columns), first_order };
         let (graph, flops) = (self.model.graph(), self.model.graph().flops_per_example());
+        let summands = task.summands.as_deref_mut();
+        let parts = summands.map(|of| of.split_at_mut(graph.parameter_count()));
+        let (gradients, statistics) = parts.unzip();
         profile.time(Kernel::Forward, || {
             let laps = &mut profile.laps(Direction::Forward, rows);
             let workspace = &mut workspace.graph;
             let graph = graph.watched(laps).with_packed(self.packed);
-            let graph = graph.with_purpose(purpose(self.trains, self.blocks, range.start));
+            let purpose = self.purpose.of_block(self.blocks, range.start, statistics);
+            let graph = graph.with_purpose(purpose);
             graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
-        task.sums = profile.time(Kernel::Loss, || self.score(task, range));
-        if let Some(gradients) = task.gradients.as_deref_mut() {
+        task.sums = profile.time(Kernel::Loss, || {
+            let targets = self.examples.targets(self.objectives, range);
+            losses(task.logits, targets, self.blocks.examples_of_all(), task.d_logits)
+        });
+        if let Some(gradients) = gradients {
             profile.time(Kernel::Backward, || {
                 let laps = &mut profile.laps(Direction::Backward, rows);
                 let (x, first_order) = (&mut *task.d_x, &mut *task.d_first_order);
@@ -119,18 +157,6 @@ impl BlockPass<'_> {
         }
         self.workspaces.put_back(workspace);
     }
-
-    fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> LossSums {
-        let targets = self.examples.targets(self.objectives, range);
-        losses(task.logits, targets, self.blocks.examples_of_all(), task.d_logits)
-    }
-}
-
-/// Purpose of the pass over the block that begins at example `first` of this rank's.
-fn purpose(trains: Option<(u64, u64)>, blocks: Blocks, first: usize) -> Purpose<'static, f32> {
-    let Some((seed, step)) = trains else { return Purpose::Evaluation { state: &[] } };
-    let first_example = (blocks.place().start + first) as u64;
-    Purpose::Training(Training { seed, step, first_example, statistics: None })
 }
 
 #[cfg(test)]
@@ -145,7 +171,8 @@ mod tests {
         let firsts = |blocks: Blocks| {
             let numbers = (0..blocks.count()).map(move |number| {
                 let first = blocks.range(number).start;
-                let Purpose::Training(of) = purpose(Some((7, 42)), blocks, first) else {
+                let training = PassPurpose::Training { seed: 7, step: 42 };
+                let Purpose::Training(of) = training.of_block(blocks, first, None) else {
                     panic!("it trains");
                 };
                 assert_eq!((of.seed, of.step, of.statistics), (7, 42, None));
@@ -159,6 +186,8 @@ mod tests {
             let of_ranks = (0..ranks).map(|rank| firsts(whole.of_rank(RankOf { rank, ranks })));
             assert_eq!(of_ranks.collect::<Vec<_>>().concat(), of_all);
         }
-        assert!(matches!(purpose(None, whole, 12), Purpose::Evaluation { state: [] }));
+        let evaluation = PassPurpose::Evaluation { state: &[1.5] };
+        let evaluation = evaluation.of_block(whole, 12, None);
+        assert!(matches!(evaluation, Purpose::Evaluation { state: [1.5] }));
     }
 }

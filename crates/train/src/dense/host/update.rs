@@ -21,10 +21,10 @@ pub(super) struct DenseUpdate<'a> {
     pub(super) profile: &'a Profile,
 }
 
-/// Summands of the parameter gradient.
+/// Summands of the parameter gradient and of statistics.
 #[derive(Clone, Copy)]
 pub(super) enum Gradient<'a> {
-    /// The gradient of each block.
+    /// The lanes of each block.
     OfBlocks(&'a [HugeSlice<f32>]),
     /// The sum in pieces, each with its first lane.
     Pieces(Pieces<'a>),
@@ -40,7 +40,7 @@ impl Gradient<'_> {
     }
 
     /// Sets `sum` to the lanes of `range`.
-    fn sum(self, range: Range<usize>, sum: &mut [f32]) {
+    pub(super) fn sum(self, range: Range<usize>, sum: &mut [f32]) {
         match self {
             Self::OfBlocks(blocks) => {
                 let blocks: Vec<&[f32]> =

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use stepwell_nn::{
-    Activate, Activation, Add, Concat, Cross, CrossVector, DotInteraction, Dropout,
+    Activate, Activation, Add, BatchNorm, Concat, Cross, CrossVector, DotInteraction, Dropout,
     FactorizationMachine, Function, Graph, GraphBuilder, GraphError, Layer, LayerNorm, Linear,
     Mixture, Multiply, NodeId, Source, TargetAttention,
 };
@@ -131,6 +131,7 @@ impl Compiler<'_> {
             LayerKind::LayerNorm => {
                 self.put(layer, LayerNorm { groups: vectors, columns: dim }, sources)
             }
+            LayerKind::BatchNorm => self.put(layer, BatchNorm::new(first, 1), sources),
             LayerKind::Dropout => {
                 let rate = layer.rate.unwrap_or(0.0);
                 self.put(layer, Dropout { columns: first, rate }, sources)

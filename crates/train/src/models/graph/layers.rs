@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use stepwell_nn::Function;
-use stepwell_settings::{LayerConfig, LayerKind};
+use stepwell_settings::{LayerConfig, LayerKind, ModelConfig};
 
 use super::input::ModelInput;
 
@@ -11,14 +11,17 @@ use super::input::ModelInput;
 #[derive(Debug)]
 pub(super) struct Layers {
     layers: Vec<LayerConfig>,
+    /// Whether hidden layers are normalized over a block of examples.
+    batch_norm: bool,
     /// Share of the values of hidden layers to drop.
     dropout: f64,
 }
 
 impl Layers {
-    /// No layers yet; training drops a share of `dropout` of the values of hidden layers.
-    pub(super) fn new(dropout: f64) -> Self {
-        Self { layers: Vec::new(), dropout }
+    /// No layers yet; hidden ones are normalized and dropped as in `model`.
+    pub(super) fn new(model: &ModelConfig) -> Self {
+        let ModelConfig { batch_norm, dropout, .. } = *model;
+        Self { layers: Vec::new(), batch_norm, dropout }
     }
 
     /// The layers as settings.
@@ -64,13 +67,26 @@ impl Layers {
         self.add(LayerConfig { function: Some(Function::Relu), ..linear(name, input, width) })
     }
 
+    /// Adds a linear layer, its normalization over a block, which replaces the bias by a shift, and
+    /// relu; returns the name of the last one.
+    fn normalized(&mut self, name: &str, input: &str, width: usize) -> String {
+        let sums = self.add(LayerConfig { bias: false, ..linear(name, input, width) });
+        let norm = self.plain(&format!("{name}/norm"), LayerKind::BatchNorm, &[&sums]);
+        let relu = LayerConfig::new(&format!("{name}/relu"), LayerKind::Activate, &[&norm]);
+        self.add(LayerConfig { function: Some(Function::Relu), ..relu })
+    }
+
     /// Adds hidden layers `<name>1`, `<name>2` and so on; returns the name of the last one, or the
     /// input if there are none.
     pub(super) fn mlp(&mut self, name: &str, widths: &[usize], input: &str) -> String {
         let mut input = input.to_owned();
         for (number, width) in (1..).zip(widths) {
             let name = format!("{name}{number}");
-            input = self.relu(&name, &input, *width);
+            input = if self.batch_norm {
+                self.normalized(&name, &input, *width)
+            } else {
+                self.relu(&name, &input, *width)
+            };
             if self.dropout > 0.0 {
                 let dropout =
                     LayerConfig::new(&format!("{name}/dropout"), LayerKind::Dropout, &[&input]);

@@ -88,7 +88,7 @@ fn layers_over<'a>(
     labels: &[Label],
 ) -> Result<Cow<'a, [LayerConfig]>, String> {
     let (model, logits) = (&config.model, labels.len());
-    let mut layers = Layers::new(model.dropout);
+    let mut layers = Layers::new(model);
     match model.kind {
         ModelKind::Lr | ModelKind::Fm | ModelKind::WideDeep | ModelKind::DeepFm => {
             sum(&mut layers, input, model, logits);

@@ -15,7 +15,7 @@ use stepwell_settings::{self as settings, Config, ModelKind, model_settings};
 
 use super::axes::{Axes, axes};
 use super::columns::column_notes;
-use crate::dense::AVERAGED;
+use crate::dense::{AVERAGED, STATE};
 use crate::models::Model;
 use crate::resume::{NEGATIVE_RATE, RunState};
 use crate::run_plan::schema;
@@ -107,7 +107,10 @@ impl Inheritance {
         let model = trained.model();
         let mut dense = trained.dense()?.to_dense();
         let same_rule = self.was.config.optim.dense.kind == config.optim.dense.kind;
-        let parameters = Matched::new((&self.was.config, &self.was.model), (config, model))?;
+        let axes = [axes(&self.was.config, &self.was.model)?, axes(config, model)?];
+        let (was, now) = (self.was.model.graph(), model.graph());
+        let parameters = Matched::new([was.parameters(), now.parameters()], &axes);
+        let state = Matched::new([was.state(), now.state()], &axes);
         let mut initial = Vec::new();
         for (name, values) in &mut dense.sections {
             let of = |name: &str| checkpoint.sections.iter().find(|(known, _)| known == name);
@@ -115,13 +118,16 @@ impl Inheritance {
             let there = of(name).or_else(|| of(PARAMETERS).filter(|_| name == AVERAGED));
             match there.map(|(_, values)| values) {
                 Some(there) if name == STEP && same_rule => values.clone_from(there),
+                Some(there) if name == STATE && state.is_vector(there) => {
+                    initial.extend(state.copy(there, values));
+                }
                 Some(there)
                     if parameters.is_vector(there)
                         && (same_rule || [PARAMETERS, AVERAGED].contains(&&**name)) =>
                 {
                     let left = parameters.copy(there, values);
                     if name == PARAMETERS {
-                        initial = left;
+                        initial.extend(left);
                     }
                 }
                 _ => {}
@@ -170,9 +176,9 @@ impl Inheritance {
     }
 }
 
-/// The parameters of two models, matched.
+/// The parameters of two models, or the states of their graphs, matched.
 struct Matched {
-    /// Number of parameters of the checkpoint's model.
+    /// Number of lanes in the checkpoint's model.
     count: usize,
     pairs: Vec<Pair>,
 }
@@ -194,22 +200,21 @@ struct Places {
 }
 
 impl Matched {
+    /// Matches what the checkpoint's model had with what this model has.
     fn new(
-        (was_config, was): (&Config, &Model),
-        (config, model): (&Config, &Model),
-    ) -> Result<Self> {
-        let (before, now) = (axes(was_config, was)?, axes(config, model)?);
-        let known = was.graph().parameters();
-        let pairs = model.graph().parameters().iter().map(|parameter| {
+        [known, wanted]: [&[ParameterSpec]; 2],
+        [before, now]: &[HashMap<String, Axes>; 2],
+    ) -> Self {
+        let pairs = wanted.iter().map(|parameter| {
             let from = known.iter().find(|known| known.name == parameter.name);
             let axes = (before.get(&parameter.name), now.get(&parameter.name));
             Pair::new(parameter, from, axes)
         });
         let count = known.last().map_or(0, |last| last.range.end);
-        Ok(Self { count, pairs: pairs.collect() })
+        Self { count, pairs: pairs.collect() }
     }
 
-    /// Whether `values` has one number for each parameter of the checkpoint's model.
+    /// Whether `values` has a number for each lane of the checkpoint's model.
     fn is_vector(&self, values: &[f32]) -> bool {
         values.len() == self.count
     }

@@ -1,4 +1,4 @@
-use stepwell_settings::ColumnConfig;
+use stepwell_settings::{ColumnConfig, LayerConfig, LayerKind};
 
 use super::*;
 
@@ -17,11 +17,17 @@ fn model(kind: ModelKind, ids: &[&str]) -> (Config, Model) {
     (config, model)
 }
 
+/// The parameters of two models, matched.
+fn parameters(was: (&Config, &Model), now: (&Config, &Model)) -> Matched {
+    let axes = [was, now].map(|(config, model)| axes(config, model).unwrap());
+    Matched::new([was.1.graph().parameters(), now.1.graph().parameters()], &axes)
+}
+
 /// The source of each number of parameter `name` in the previous model, -1 for none.
 fn taken(kind: ModelKind, was: &[&str], now: &[&str], name: &str) -> Vec<f32> {
     let (was_config, was) = model(kind, was);
     let (config, now) = model(kind, now);
-    let matched = Matched::new((&was_config, &was), (&config, &now)).unwrap();
+    let matched = parameters((&was_config, &was), (&config, &now));
     let before = was.graph().parameters();
     let first = before.iter().find(|of| of.name == name).unwrap().range.start;
     let from: Vec<f32> = (0..matched.count).map(|at| at as f32 - first as f32).collect();
@@ -52,6 +58,26 @@ fn both_halves_of_a_layer_keep_their_own() {
     assert_eq!(found, [half(0.0), half(5.0)].concat());
 }
 
+/// A layer that normalizes columns of the input keeps their means and variances.
+#[test]
+fn a_column_keeps_its_own_mean_and_variance() {
+    let of = |ids: &[&str]| {
+        let (mut config, _) = model(ModelKind::Graph, ids);
+        let norm = LayerConfig::new("norm", LayerKind::BatchNorm, &["embeddings"]);
+        let logit = LayerConfig::new("logit", LayerKind::Linear, &["norm"]);
+        config.model.layers = vec![norm, LayerConfig { width: Some(1), ..logit }];
+        let model = Model::build(&config, schema(&config).unwrap()).unwrap();
+        (config, model)
+    };
+    let ((was_config, was), (config, now)) = (of(&["a", "b"]), of(&["c", "b"]));
+    let axes = [(&was_config, &was), (&config, &now)].map(|(c, of)| axes(c, of).unwrap());
+    let state = Matched::new([was.graph().state(), now.graph().state()], &axes);
+    let mut to = [-1.0; 8];
+    let left = state.copy(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], &mut to);
+    assert_eq!(to, [-1.0, -1.0, 2.0, 3.0, -1.0, -1.0, 6.0, 7.0]);
+    assert_eq!(left, ["norm/mean", "norm/variance"]);
+}
+
 /// Labels in another order keep their gates, experts and towers.
 #[test]
 fn a_label_keeps_its_own_parts() {
@@ -69,7 +95,7 @@ fn a_label_keeps_its_own_parts() {
         ((&alone_config, &alone), (&was_config, &was)),
         ((&was_config, &was), (&alone_config, &alone)),
     ] {
-        let matched = Matched::new(from, to).unwrap();
+        let matched = parameters(from, to);
         let [before, after] = [from.1, to.1].map(|model| model.graph().parameters());
         let numbers: Vec<f32> = (0..matched.count).map(|at| at as f32).collect();
         let mut taken = vec![-1.0; after.last().unwrap().range.end];
@@ -81,7 +107,7 @@ fn a_label_keeps_its_own_parts() {
         }
     }
     let (config, now) = of(&["buy", "click", "like"]);
-    let matched = Matched::new((&was_config, &was), (&config, &now)).unwrap();
+    let matched = parameters((&was_config, &was), (&config, &now));
     let [before, after] = [&was, &now].map(|model| model.graph().parameters());
     let from: Vec<f32> = (0..matched.count).map(|at| at as f32).collect();
     let mut to = vec![-1.0; after.last().unwrap().range.end];
