@@ -55,9 +55,10 @@ pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense
         sections.retain(|(name, _)| !is_begun(name));
     }
     for (section, values) in sections {
+        let section = section.as_str();
         for spec in tensors_of(&parts, (section, values)).unwrap_or_default() {
             let tensor = Tensor::of_section(section, spec);
-            if ![VECTORS[0], STATE].contains(&section.as_str()) && !file.has(&tensor.name) {
+            if ![VECTORS[0], STATE].contains(&section) && !file.has(&tensor.name) {
                 return Err(file
                     .wrong(format_args!(
                         "has no tensor '{}': export with --state, or give --fresh-state",
@@ -69,7 +70,8 @@ pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense
             let values = &mut values[spec.range.clone()];
             file.read(&tensor.name, 0, bytemuck::cast_slice_mut(values))?;
             let wrong = |why| file.wrong(format_args!("tensor '{}': {why}", tensor.name));
-            values.iter().try_for_each(|value| check_value(section, *value)).map_err(wrong)?;
+            let part = if section == STATE { last_of(&spec.name) } else { section };
+            values.iter().try_for_each(|value| check_value(part, *value)).map_err(wrong)?;
         }
     }
     if state == State::Dropped {
@@ -81,4 +83,9 @@ pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense
         steps.for_each(|(_, values)| values.fill(0.0));
     }
     Ok(dense)
+}
+
+/// The part of a layer that a name ends with.
+fn last_of(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }

@@ -186,12 +186,12 @@ impl<'a> TableTensors<'a> {
 
 /// Refuses a value that this part of a model cannot have.
 pub(super) fn check_value(part: &str, value: f32) -> Result<(), String> {
-    let is_sum = part == "sum" || part == "exp_avg_sq";
+    let is_square = ["sum", "exp_avg_sq", "variance"].contains(&part);
     if !value.is_finite() {
         return Err(format!("{value} in {part} is not a finite number"));
     }
-    if is_sum && value < 0.0 {
-        return Err(format!("{value} in {part} is below 0, but it is a sum of squares"));
+    if is_square && value < 0.0 {
+        return Err(format!("{value} in {part} is below 0, but it is made of squares"));
     }
     Ok(())
 }

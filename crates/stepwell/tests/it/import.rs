@@ -43,7 +43,12 @@ fn what_comes_back_is_the_same_model_and_goes_on_alike() {
     let cases: [Vec<&str>; 4] = [
         TINY.to_vec(),
         [&TABLES[..], &["--rows.storage=bf16", "--rows.expire_after=20"]].concat(),
-        [&TABLES[..], &ranks, &["--optim.rows.kind=adam", "--rows.admit_after=2"]].concat(),
+        [
+            &TABLES[..],
+            &ranks,
+            &["--optim.rows.kind=adam", "--rows.admit_after=2", "--model.batch_norm=true"],
+        ]
+        .concat(),
         [&ranks[..], &["--set=model.kind=lr", "--rows.storage=f16", "--optim.dense.kind=adam"]]
             .concat(),
     ];
@@ -82,6 +87,7 @@ fn weights_alone_are_taken_where_that_is_asked_for() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 2000);
     let more = ["--rows.history=true", "--optim.rows.kind=adam", "--optim.dense.kind=adam"];
+    let more = [&more[..], &["--model.batch_norm=true"]].concat();
     let every = ["--checkpoint=saved", "--checkpoint.every=10", "--checkpoint.keep=9"];
     shop.ok(&args(&[&data], &[&more[..], &every].concat()));
     let early = "saved/step-000000000010";

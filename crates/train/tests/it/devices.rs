@@ -163,6 +163,7 @@ fn optimizers_without_kernels_are_refused_by_name() {
     rows("optim.dense.clip_norm", |config| config.optim.dense.clip_norm = Some(1.0));
     rows("optim.dense.ema", |config| config.optim.dense.ema = Some(0.9));
     rows("dropout", |config| config.model.dropout = 0.1);
+    rows("batch normalization", |config| config.model.batch_norm = true);
 }
 
 #[test]

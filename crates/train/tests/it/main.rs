@@ -1,6 +1,7 @@
 //! The trainer through its public interface.
 
 mod absurd_settings;
+mod batch_norm;
 mod common;
 mod dense_on_devices;
 mod devices;

@@ -13,7 +13,8 @@ fn days_one_by_one_are_all_days_in_one_run() {
     let ranks: &[&str] = &["--ranks", "2", "--threads", "1"];
     let shuffled: &[&str] = &["--data.shuffle", "200"];
     let stale: &[&str] = &["--pipeline.staleness", "2"];
-    let odd: &[&str] = &["--optim.rows.kind", "adam", "--optim.dense.kind", "adam"];
+    let odd: &[&str] =
+        &["--optim.rows.kind=adam", "--optim.dense.kind=adam", "--model.batch_norm=true"];
     let falling: &[&str] = &[
         "--optim.rows.schedule=cosine",
         "--optim.rows.decay_steps=40",
@@ -28,7 +29,7 @@ fn days_one_by_one_are_all_days_in_one_run() {
         ("ranks", ranks),
         ("shuffled", shuffled),
         ("stale", stale),
-        ("adam", odd),
+        ("adam and a state", odd),
         ("schedules", falling),
     ] {
         let report = days.daily(3, &format!("saved {what}"), more);
