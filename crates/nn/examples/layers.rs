@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use stepwell_base::random::Stream;
 use stepwell_nn::{
-    Activation, BatchNorm, Block, BlockGradients, Convolution, Dropout, FourierFeatures, Graph,
-    GraphBuilder, Image, InputShape, Layer, Lstm, Matrix, Pool, Pooling, Source, TargetAttention,
-    Window, Workspace,
+    Activation, BatchNorm, Block, BlockGradients, Convolution, Dice, Dropout, FourierFeatures,
+    Graph, GraphBuilder, Image, InputShape, Layer, Lstm, Matrix, Pool, Pooling, Source,
+    TargetAttention, Window, Workspace,
 };
 
 /// A graph with one layer over all columns.
@@ -53,6 +53,7 @@ fn graphs() -> Result<Vec<Named>, Box<dyn Error>> {
         ("attention 64 to 20 of 16", attention(16, 20, 64)?),
         ("Fourier features, 784 to 2048", alone(FourierFeatures::new(784, 2048, 5.0, 1), 784)?),
         ("dropout of 4096", alone(Dropout { columns: 4096, rate: 0.5 }, 4096)?),
+        ("Dice of 4096", alone(Dice::new(4096), 4096)?),
         ("normalization of 4096", alone(BatchNorm::new(4096, 1), 4096)?),
         ("normalization of 16 x 28x28", alone(BatchNorm::new(16, 784), 12544)?),
     ])

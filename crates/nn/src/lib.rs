@@ -46,7 +46,7 @@ pub use graph::{
     PackedWeight, PackedWeights, PassObserver, Plan, Watched, Workspace,
 };
 pub use layer::{
-    Activate, Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, CrossVector,
+    Activate, Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, CrossVector, Dice,
     DotInteraction, Dropout, FactorizationMachine, Flops, Forward, FourierFeatures, Function,
     GradientOut, GradientTarget, Image, InputGradients, Inputs, Layer, LayerNorm, Linear, Lstm,
     Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source, TargetAttention,

@@ -136,20 +136,7 @@ impl<T: Scalar> Layer<T> for BatchNorm {
         let (input, channels) = (pass.inputs.get(0), self.channels);
         let (scale, shift) = pass.parameters.split_at(channels);
         let mut found = Found::new(*self, pass.scratch);
-        match pass.purpose {
-            Purpose::Training(training) => {
-                found.of_block(input);
-                if let Some(statistics) = training.statistics {
-                    found.report(input.rows(), statistics);
-                }
-            }
-            Purpose::Evaluation { state } => {
-                let (mean, variance) = state.split_at(channels);
-                found.mean.copy_from_slice(mean);
-                let lanes = found.inverse.iter_mut().zip(variance);
-                lanes.for_each(|(inverse, variance)| *inverse = self.inverse(*variance));
-            }
-        }
+        found.of_purpose(input, pass.purpose);
         for row in 0..input.rows() {
             let planes = input.row(row).chunks_exact(self.places);
             let output = pass.output.row(row).chunks_exact_mut(self.places).zip(planes);
@@ -185,23 +172,42 @@ fn constant(channels: usize, name: &'static str, value: f64) -> ParameterShape {
 }
 
 /// Mean and variance of the channels of a block.
-struct Found<'a, T> {
+pub(super) struct Found<'a, T> {
     layer: BatchNorm,
-    mean: &'a mut [T],
-    inverse: &'a mut [T],
+    pub(super) mean: &'a mut [T],
+    /// 1 / √(variance + ε).
+    pub(super) inverse: &'a mut [T],
     /// Sums of squared deviations.
     squares: &'a mut [T],
 }
 
 impl<'a, T: Scalar> Found<'a, T> {
-    fn new(layer: BatchNorm, scratch: &'a mut [T]) -> Self {
+    pub(super) fn new(layer: BatchNorm, scratch: &'a mut [T]) -> Self {
         let (mean, rest) = scratch.split_at_mut(layer.channels);
         let (inverse, rest) = rest.split_at_mut(layer.channels);
         Self { layer, mean, inverse, squares: &mut rest[..layer.channels] }
     }
 
+    /// Computes those that normalize `input` in a forward pass, and reports statistics.
+    pub(super) fn of_purpose(&mut self, input: Matrix<'_, T>, purpose: Purpose<'_, T>) {
+        match purpose {
+            Purpose::Training(training) => {
+                self.of_block(input);
+                if let Some(statistics) = training.statistics {
+                    self.report(input.rows(), statistics);
+                }
+            }
+            Purpose::Evaluation { state } => {
+                let (mean, variance) = state.split_at(self.layer.channels);
+                self.mean.copy_from_slice(mean);
+                let lanes = self.inverse.iter_mut().zip(variance);
+                lanes.for_each(|(inverse, variance)| *inverse = self.layer.inverse(*variance));
+            }
+        }
+    }
+
     /// Computes all of them.
-    fn of_block(&mut self, input: Matrix<'_, T>) {
+    pub(super) fn of_block(&mut self, input: Matrix<'_, T>) {
         let layer = self.layer;
         // An empty block has sums of 0.
         let count = T::from_f64((input.rows() * layer.places).max(1) as f64);

@@ -2,9 +2,9 @@
 //!
 //! A layer is a stateless description: it gets its parameters, the values it reads and the
 //! gradients it writes for each block. It computes whole rows (one per example), must keep examples
-//! independent, and sums over examples in example order. One exception: in training, [`BatchNorm`]
-//! makes an example's values depend on the other examples of its block. To add a layer, implement
-//! [`Layer`] in a file in this directory, and add it to the gradient tests.
+//! independent, and sums over examples in example order. Exceptions: in training, [`BatchNorm`]
+//! and [`Dice`] make an example's values depend on the other examples of its block. To add a layer,
+//! implement [`Layer`] in a file in this directory, and add it to the gradient tests.
 
 mod activate;
 mod add;
@@ -13,6 +13,7 @@ mod concat;
 mod convolution;
 mod cross;
 mod cross_vector;
+mod dice;
 mod dot_interaction;
 mod dropout;
 mod factorization_machine;
@@ -41,6 +42,7 @@ pub use concat::Concat;
 pub use convolution::Convolution;
 pub use cross::Cross;
 pub use cross_vector::CrossVector;
+pub use dice::Dice;
 pub use dot_interaction::DotInteraction;
 pub use dropout::Dropout;
 pub use factorization_machine::FactorizationMachine;

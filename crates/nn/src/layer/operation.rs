@@ -161,6 +161,13 @@ pub enum Operation {
         /// Added to variances.
         epsilon: f64,
     },
+    /// [`Dice`](super::Dice).
+    Dice {
+        /// Columns of the input and the output.
+        columns: usize,
+        /// Added to variances.
+        epsilon: f64,
+    },
     /// [`LayerNorm`](super::LayerNorm).
     LayerNorm {
         /// Number of groups.
@@ -206,6 +213,7 @@ impl Operation {
             Self::FourierFeatures { .. } => "layer of Fourier features",
             Self::Dropout { .. } => "dropout",
             Self::BatchNorm { .. } => "batch normalization",
+            Self::Dice { .. } => "Dice",
             Self::LayerNorm { .. } => "layer normalization",
             Self::Activate { .. } => "activation",
             Self::Mixture { .. } => "mixture of experts",

@@ -4,8 +4,8 @@
 
 use crate::networks::window;
 use stepwell_nn::{
-    Activation, Add, BatchNorm, BufferKind, Convolution, Dropout, Flops, FourierFeatures, Graph,
-    GraphBuilder, Image, Initial, InputShape, Layer, Lstm, Operation, Pool, Pooling, Source,
+    Activation, Add, BatchNorm, BufferKind, Convolution, Dice, Dropout, Flops, FourierFeatures,
+    Graph, GraphBuilder, Image, Initial, InputShape, Layer, Lstm, Operation, Pool, Pooling, Source,
     TargetAttention, Window,
 };
 
@@ -183,6 +183,7 @@ fn of_normalization_and_dropout() {
     let momentum = BatchNorm { momentum: 1.5, ..norm };
     assert_eq!(refusal(momentum, 3), "a momentum of 1.5: give a number from 0 to 1");
     assert_eq!(refusal(norm, 4), "it takes one input of 1 x 3 columns, not [4]");
+    assert_eq!(refusal(Dice::new(2), 4), "it takes one input of 2 x 1 columns, not [4]");
 }
 
 #[test]
@@ -194,6 +195,11 @@ fn work_and_memory_of_normalization_and_dropout_are_counted() {
     assert_eq!(graph.initial_parameters(3), [1.0, 1.0, 0.0, 0.0]);
     let operation = graph.nodes().next().unwrap().operation;
     assert_eq!(operation, Operation::BatchNorm { channels: 2, places: 3, epsilon: 1e-5 });
+    let graph = alone(Dice::new(6), input);
+    assert_eq!(graph.flops_per_example(), Flops { forward: 13 * 6, backward: 19 * 6 + 9 * 4 });
+    assert_eq!((graph.plan().value_lanes, graph.parameter_count()), (2 * 6, 6));
+    let operation = graph.nodes().next().unwrap().operation;
+    assert_eq!(operation, Operation::Dice { columns: 6, epsilon: 1e-8 });
     let graph = alone(Dropout { columns: 6, rate: 0.25 }, input);
     assert_eq!(graph.flops_per_example(), Flops { forward: 6, backward: 4 });
     assert_eq!(graph.plan().value_lanes, 2 * 6);

@@ -4,9 +4,9 @@
 
 use crate::common::linear;
 use stepwell_nn::{
-    Activate, Activation, Add, BatchNorm, Concat, Convolution, Dropout, FourierFeatures, Function,
-    Graph, GraphBuilder, Image, InputShape, Lstm, Pool, Pooling, Scalar, Source, TargetAttention,
-    Window,
+    Activate, Activation, Add, BatchNorm, Concat, Convolution, Dice, Dropout, FourierFeatures,
+    Function, Graph, GraphBuilder, Image, InputShape, Lstm, Pool, Pooling, Scalar, Source,
+    TargetAttention, Window,
 };
 
 /// A square window.
@@ -144,6 +144,19 @@ pub(crate) fn normalized<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Dice of embeddings and dense columns, of a node, and of a node that others read.
+pub(crate) fn diced<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 7, dense: 3 });
+    let a = builder.add("a", Dice::new(6), &[Source::Columns(3..9)]).unwrap();
+    let hidden = linear(10, 5, Activation::Identity);
+    let hidden = builder.add("hidden", hidden, &[Source::Columns(0..10)]).unwrap();
+    let b = builder.add("b", Dice::new(5), &[Source::Node(hidden)]).unwrap();
+    let c = builder.add("c", Dice::new(5), &[Source::Node(b)]).unwrap();
+    let joined = builder.add("joined", Concat, &[a, b, c].map(Source::Node)).unwrap();
+    builder.add("logit", linear(16, 2, Activation::Identity), &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
 /// All networks.
 pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     vec![
@@ -153,5 +166,6 @@ pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("attended", attended()),
         ("features", features()),
         ("normalized", normalized()),
+        ("diced", diced()),
     ]
 }

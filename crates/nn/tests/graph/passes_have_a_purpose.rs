@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use crate::common::{every, numbers};
 use stepwell_nn::{
-    BatchNorm, Block, BlockGradients, Dropout, Graph, GraphBuilder, Initial, InputShape, Layer,
-    Matrix, Purpose, Source, Training, Workspace, tree_sum,
+    BatchNorm, Block, BlockGradients, Dice, Dropout, Graph, GraphBuilder, Initial, InputShape,
+    Layer, Matrix, Purpose, Source, Training, Workspace, tree_sum,
 };
 
 fn alone(name: &str, layer: impl Layer<f64> + 'static, columns: usize) -> Graph<f64> {
@@ -180,11 +180,54 @@ fn evaluate(graph: &Graph<f64>, layer: &BatchNorm, x: &[f64], state: &[f64]) {
 }
 
 #[test]
+fn dice_is_that_of_the_definition() {
+    let (graph, norm) = (alone("a", Dice::new(3), 3), BatchNorm::new(3, 1));
+    let x = numbers::<f64>("x", 30);
+    let slopes = [0.0, 0.3, -1.5];
+    let dice = |x: f64, column: usize, mean: f64, variance: f64| {
+        let p = 1.0 / (1.0 + (-(x - mean) / (variance + 1e-8).sqrt()).exp());
+        p * x + (1.0 - p) * slopes[column] * x
+    };
+    let pass = |rows: Range<usize>, purpose: Purpose<'_, f64>| {
+        let (count, values) = (rows.len(), &x[3 * rows.start..3 * rows.end]);
+        let block = Block { x: Matrix::packed(values, count, 3), first_order: &[] };
+        let (mut workspace, mut outputs) = (Workspace::new(&graph, count), vec![0.0; 3 * count]);
+        let mut nobody = ();
+        let passes = graph.watched(&mut nobody).with_purpose(purpose);
+        passes.forward(&slopes, &block, &mut workspace, &mut outputs);
+        outputs
+    };
+    assert_eq!(graph.initial_parameters(1), [0.0; 3]);
+    let mut state = graph.initial_state();
+    for rows in BLOCKS {
+        let mut statistics = vec![f64::NAN; graph.statistics_count()];
+        let training = Training { statistics: Some(&mut statistics), ..Training::default() };
+        for (index, y) in pass(rows.clone(), Purpose::Training(training)).into_iter().enumerate() {
+            let column = index % 3;
+            let (count, mean, squares) = moments(&x, &norm, rows.clone(), column);
+            near(y, dice(x[3 * rows.start + index], column, mean, squares / count));
+        }
+        graph.advance_state(&mut state, &statistics);
+    }
+    let evaluation = pass(2..7, Purpose::Evaluation { state: &state });
+    for (index, y) in evaluation.into_iter().enumerate() {
+        let column = index % 3;
+        near(y, dice(x[6 + index], column, state[column], state[3 + column]));
+    }
+    assert!(state[..3].iter().all(|mean| *mean != 0.0));
+}
+
+#[test]
 fn state_is_described_and_stays_where_nothing_is_known() {
     for (name, graph) in every::<f64>() {
         let described: Vec<_> = graph.state().iter().map(|of| of.name.as_str()).collect();
-        let expected = ["a/mean", "a/variance", "planes/mean", "planes/variance"];
-        let expected = if name == "normalized" { &expected[..] } else { &[] };
+        let layers: &[&str] = match name {
+            "normalized" => &["a", "planes"],
+            "diced" => &["a", "b", "c"],
+            _ => &[],
+        };
+        let parts = |of: &&str| ["mean", "variance"].map(|part| format!("{of}/{part}"));
+        let expected: Vec<String> = layers.iter().flat_map(parts).collect();
         assert_eq!(described, expected, "{name}");
         assert_eq!(graph.state_count(), graph.initial_state().len());
     }
