@@ -228,7 +228,7 @@ pub const SETTINGS: &[Setting] = &[
         "train.blocks",
         train.blocks = 8,
         Always,
-        "blocks of a mini-batch, the unit of summation"
+        "blocks of a mini-batch, the unit of summation and of batch normalization"
     )
     .check(|config| check::count(config.train.blocks, check::BLOCKS_MAX)),
     setting!(

@@ -19,7 +19,7 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         kind = LayerKind::Linear,
         Always,
         "linear, activate, concat, add, multiply, cross, cross_vector, dot_interaction, \
-         factorization_machine, layer_norm, batch_norm, mixture, target_attention or \
+         factorization_machine, layer_norm, batch_norm, dice, mixture, target_attention or \
          dropout"
     ),
     setting!(

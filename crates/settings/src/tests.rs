@@ -272,6 +272,17 @@ fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
         ),
         (&[("sync.rows", "async"), ("optim.dense.ema", "0.9")], "give no optim.dense.ema"),
         (&[("sync.rows", "async"), ("model.batch_norm", "true")], "give model.batch_norm = false"),
+        (
+            &[
+                ("model.kind", "graph"),
+                ("model.layers.1.name", "a"),
+                ("model.layers.1.kind", "dice"),
+                ("model.layers.1.inputs", "input"),
+                ("sync.rows", "async"),
+            ],
+            "model.layers.1.kind = dice: the statistics of all ranks are summed in each step; give \
+             layers without dice",
+        ),
     ] {
         assert!(given(pairs).contains(why), "{}", given(pairs));
     }

@@ -16,11 +16,12 @@ pub(crate) const MANY: u64 = 400;
 const REFUSED_PERCENT: u64 = 30;
 
 /// Settings that only some models have.
-const DRAWN_SOMETIMES: [&str; 9] = [
+const DRAWN_SOMETIMES: [&str; 10] = [
     "pipeline.staleness",
     "rows.admit_after",
     "rows.expire_after",
     "model.dropout",
+    "model.batch_norm",
     "data.class_weight",
     "train.label_smoothing",
     "train.focal_gamma",

@@ -87,7 +87,8 @@ impl Config {
                 ("model.batch_norm = true".to_owned(), "model.batch_norm = false".to_owned());
             return self.model.batch_norm.then_some(given);
         }
-        let is_one = |layer: &LayerConfig| layer.kind == LayerKind::BatchNorm;
+        let is_one =
+            |layer: &LayerConfig| matches!(layer.kind, LayerKind::BatchNorm | LayerKind::Dice);
         let place = self.model.layers.iter().position(is_one)?;
         let key = LayerConfig::key(place + 1, "kind");
         let kind = self.model.layers[place].kind.name();

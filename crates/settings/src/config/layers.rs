@@ -55,6 +55,8 @@ pub enum LayerKind {
     LayerNorm,
     /// Normalization of each column over a block of examples.
     BatchNorm,
+    /// PReLU whose step is smooth and follows the values of each column.
+    Dice,
     /// Mean of the other inputs, weighted by a softmax of the first.
     Mixture,
     /// Attention of a target to a sequence.
@@ -86,7 +88,7 @@ pub(crate) enum Need {
 
 impl LayerKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Linear,
         Self::Activate,
         Self::Concat,
@@ -98,6 +100,7 @@ impl LayerKind {
         Self::FactorizationMachine,
         Self::LayerNorm,
         Self::BatchNorm,
+        Self::Dice,
         Self::Mixture,
         Self::TargetAttention,
         Self::Dropout,
@@ -117,6 +120,7 @@ impl LayerKind {
             Self::FactorizationMachine => "factorization_machine",
             Self::LayerNorm => "layer_norm",
             Self::BatchNorm => "batch_norm",
+            Self::Dice => "dice",
             Self::Mixture => "mixture",
             Self::TargetAttention => "target_attention",
             Self::Dropout => "dropout",
@@ -129,7 +133,7 @@ impl LayerKind {
             Self::Linear => ((1, 1), Required, Optional, Never),
             Self::Activate => ((1, 1), Never, Required, Never),
             Self::Concat | Self::Add => ((1, usize::MAX), Never, Never, Never),
-            Self::BatchNorm | Self::Dropout => ((1, 1), Never, Never, Never),
+            Self::BatchNorm | Self::Dice | Self::Dropout => ((1, 1), Never, Never, Never),
             Self::Multiply | Self::Cross | Self::CrossVector => ((2, 2), Never, Never, Never),
             Self::DotInteraction => ((1, 2), Never, Never, Required),
             Self::FactorizationMachine => ((1, 1), Never, Never, Required),

@@ -107,6 +107,7 @@ fn layers_of_a_model_are_the_model() {
     for (number, kind) in ModelKind::OF_ANY_DATA.into_iter().enumerate() {
         for mut config in [Config::default(), with_tables(Config::default()), shop()] {
             config.model.dropout = [0.0, 0.25][number % 2];
+            config.model.batch_norm = number % 3 == 0;
             let config = with_kind(config, kind);
             let graph = as_graph(&config);
             assert_eq!(described(&build(&config).unwrap()), described(&build(&graph).unwrap()));

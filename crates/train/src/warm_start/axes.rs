@@ -83,7 +83,7 @@ fn gates(nodes: &[NodeView<'_>]) -> HashMap<usize, Axis> {
 /// Labels of a node's output: its inputs' where a value is a function of one of theirs.
 fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
     use Operation::{
-        Activate, BatchNorm, Concat, Cross, CrossVector, DotInteraction, Dropout, LayerNorm,
+        Activate, BatchNorm, Concat, Cross, CrossVector, Dice, DotInteraction, Dropout, LayerNorm,
         Linear, Multiply,
     };
     match (&node.operation, inputs) {
@@ -93,6 +93,7 @@ fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
             | CrossVector { .. }
             | LayerNorm { .. }
             | BatchNorm { .. }
+            | Dice { .. }
             | Activate { .. }
             | Dropout { .. },
             [first, ..],
@@ -127,8 +128,9 @@ fn parameters_of(node: &NodeView<'_>, inputs: &[Axis], output: &Axis) -> Vec<(&'
             let axes = vec![groups, outputs("column", columns)];
             vec![("weight", axes.clone()), ("bias", axes)]
         }
-        Operation::BatchNorm { .. } => {
-            ["scale", "shift", "mean", "variance"].map(|part| (part, vec![of.clone()])).to_vec()
+        Operation::BatchNorm { .. } | Operation::Dice { .. } => {
+            let parts = ["scale", "shift", "slope", "mean", "variance"];
+            parts.map(|part| (part, vec![of.clone()])).to_vec()
         }
         Operation::Activate { .. } => vec![("slope", vec![of])],
         _ => Vec::new(),

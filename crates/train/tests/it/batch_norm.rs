@@ -1,6 +1,8 @@
 //! Batch normalization: its state is that of a computation in 64 bits, and neither tiers, threads,
 //! ranks nor where a run was stopped change the bits.
 
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
@@ -38,6 +40,45 @@ fn normalization_is_exact() {
         assert_eq!(resumed.model_digest, oracle.model_digest);
         assert_eq!(resumed.eval, oracle.eval);
     }
+}
+
+/// A model whose hidden layers have Dice, over a normalized input.
+fn with_dice(mut config: Config) -> Config {
+    let layer = |name, kind, input: &str| LayerConfig::new(name, kind, &[input]);
+    let linear = |name, input, width| LayerConfig {
+        width: Some(width),
+        ..layer(name, LayerKind::Linear, input)
+    };
+    config.model.layers = vec![
+        layer("norm", LayerKind::BatchNorm, "input"),
+        linear("mlp1", "norm", 16),
+        layer("dice1", LayerKind::Dice, "mlp1"),
+        linear("mlp2", "dice1", 8),
+        layer("dice2", LayerKind::Dice, "mlp2"),
+        linear("logit", "dice2", 1),
+    ];
+    config
+}
+
+#[test]
+fn dice_is_exact() {
+    let oracle = run(&with_dice(in_memory(ModelKind::Graph)));
+    let mut config = with_dice(tiny(ModelKind::Graph, 1));
+    (config.ranks.count, config.threads) = (3, 1);
+    let report = run(&config);
+    assert_eq!((report.model_digest, report.eval), (oracle.model_digest.clone(), oracle.eval));
+    let directory = tempfile::tempdir().unwrap();
+    let config = saved_in(&with_dice(tiny(ModelKind::Graph, 2)), directory.path());
+    assert!(train(&config, &stopping(7, false)).unwrap().interrupted);
+    assert_eq!(resume(&config).model_digest, oracle.model_digest);
+    // Slopes start at 0 and are learned.
+    let saved = newest(directory.path());
+    let graph_of = stepwell_train::dense_parts(&config).unwrap();
+    let slopes = graph_of.parameters.iter().find(|of| of.name == "dice1/slope").unwrap();
+    let slopes = &section(&saved, "parameters")[slopes.range.clone()];
+    assert!(slopes.len() == 16 && slopes.iter().all(|slope| *slope != 0.0), "{slopes:?}");
+    let mean = graph_of.state.iter().find(|of| of.name == "dice1/mean").unwrap();
+    assert!(section(&saved, "state")[mean.range.clone()].iter().all(|mean| *mean != 0.0));
 }
 
 /// Blocks are parts of the model.
@@ -131,6 +172,13 @@ fn loss(examples: &[Example], [mean, variance]: [[f64; COLUMNS]; 2], weights: &[
     examples.iter().map(of).sum()
 }
 
+/// The newest checkpoint in `directory`.
+fn newest(directory: &Path) -> Checkpoint {
+    let disk = stepwell_disk::FileDisk::open(directory).unwrap();
+    let (_, path) = list(&disk).unwrap().pop().unwrap();
+    Checkpoint::open(&path).unwrap()
+}
+
 fn section(checkpoint: &Checkpoint, name: &str) -> Vec<f64> {
     let found = checkpoint.dense.sections.iter().find(|(known, _)| known == name).unwrap();
     found.1.iter().map(|value| f64::from(*value)).collect()
@@ -142,9 +190,7 @@ fn statistics_and_state_are_those_of_the_definition() {
     let examples = examples();
     let config = of_columns(&examples, directory.path());
     let report = run(&config);
-    let saved = stepwell_disk::FileDisk::open(&directory.path().join("saved")).unwrap();
-    let (_, path) = list(&saved).unwrap().pop().unwrap();
-    let checkpoint = Checkpoint::open(&path).unwrap();
+    let checkpoint = newest(&directory.path().join("saved"));
     // After scale and shift, which are 1 and 0, the weights and the bias.
     let weights = section(&checkpoint, "parameters").split_off(2 * COLUMNS);
     let (trained, evaluated) = examples.split_at(EXAMPLES - EVALUATED);

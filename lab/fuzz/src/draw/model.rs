@@ -76,6 +76,9 @@ impl Model {
         if dice.chance(15) {
             settings.push(("model.dropout", dice.pick(&["0.1", "0.6"]).to_owned()));
         }
+        if dice.chance(15) {
+            settings.push(("model.batch_norm", "true".to_owned()));
+        }
         for (key, values) in EMPHASES {
             if dice.chance(10) {
                 settings.push((key, dice.pick(&values).to_owned()));
@@ -96,7 +99,7 @@ impl Model {
         let lacks_kernel = |(key, value): &(&str, String)| {
             key.ends_with("clip_norm")
                 || key.ends_with("max_norm")
-                || *key == "model.dropout"
+                || ["model.dropout", "model.batch_norm"].contains(key)
                 || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
         };
         !self.0.iter().any(lacks_kernel)

@@ -16,7 +16,7 @@ pub(super) fn add(dice: &mut Dice, model: &Model, variant: &mut Variant) {
     let stale = !model.get("pipeline.staleness").is_empty();
     // Fresh rows and the blocking sum give the model of a single rank if blocks divide evenly. All
     // processes of a run use the same protocol.
-    let apart = blocks.is_power_of_two() && !stale && dice.chance(30);
+    let apart = blocks.is_power_of_two() && !must_be_in_step(model) && dice.chance(30);
     for launch in &mut variant.launches {
         // The known errors and minimums of devices are for a single rank.
         if blocks > 1 && launch.machine.hbm.is_none() && dice.chance(40) {
@@ -33,6 +33,11 @@ pub(super) fn add(dice: &mut Dice, model: &Model, variant: &mut Variant) {
     }
 }
 
+/// Whether the program refuses ranks of the model that are out of step.
+fn must_be_in_step(model: &Model) -> bool {
+    ["pipeline.staleness", "model.batch_norm"].iter().any(|key| !model.get(key).is_empty())
+}
+
 /// Draws whether all processes of a case keep the dense part in tables, with the same number of
 /// ranks; returns the corresponding settings, or none. Every bit is known then, too, but the model
 /// differs from that of a single rank. Only for optimizers without state, as ranks average that at
@@ -43,14 +48,13 @@ pub(super) fn in_tables(
     variants: &[Variant],
 ) -> Vec<(&'static str, String)> {
     let blocks: u64 = model.get("train.blocks").parse().unwrap_or(1);
-    let stale = !model.get("pipeline.staleness").is_empty();
     let mut launches = variants.iter().flat_map(|variant| &variant.launches);
     let on_devices = launches.any(|launch| launch.machine.hbm.is_some());
     let is_plain = ["l2", "weight_decay", "schedule"]
         .iter()
         .all(|name| model.get(&format!("optim.dense.{name}")).is_empty());
     let is_sgd = model.get("optim.dense.kind") == "sgd" && is_plain;
-    let can = blocks > 1 && !stale && !on_devices && is_sgd;
+    let can = blocks > 1 && !must_be_in_step(model) && !on_devices && is_sgd;
     if !can || !dice.chance(60) {
         return Vec::new();
     }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use stepwell_nn::{
-    Activate, Activation, Add, BatchNorm, Concat, Cross, CrossVector, DotInteraction, Dropout,
-    FactorizationMachine, Function, Graph, GraphBuilder, GraphError, Layer, LayerNorm, Linear,
-    Mixture, Multiply, NodeId, Source, TargetAttention,
+    Activate, Activation, Add, BatchNorm, Concat, Cross, CrossVector, Dice, DotInteraction,
+    Dropout, FactorizationMachine, Function, Graph, GraphBuilder, GraphError, Layer, LayerNorm,
+    Linear, Mixture, Multiply, NodeId, Source, TargetAttention,
 };
 use stepwell_settings::{LayerConfig, LayerKind};
 
@@ -132,6 +132,7 @@ impl Compiler<'_> {
                 self.put(layer, LayerNorm { groups: vectors, columns: dim }, sources)
             }
             LayerKind::BatchNorm => self.put(layer, BatchNorm::new(first, 1), sources),
+            LayerKind::Dice => self.put(layer, Dice::new(first), sources),
             LayerKind::Dropout => {
                 let rate = layer.rate.unwrap_or(0.0);
                 self.put(layer, Dropout { columns: first, rate }, sources)

@@ -62,7 +62,8 @@ fn both_halves_of_a_layer_keep_their_own() {
 #[test]
 fn a_column_keeps_its_own_mean_and_variance() {
     let of = |ids: &[&str]| {
-        let (mut config, _) = model(ModelKind::Graph, ids);
+        let (mut config, _) = model(ModelKind::Dcn, ids);
+        config.model.kind = ModelKind::Graph;
         let norm = LayerConfig::new("norm", LayerKind::BatchNorm, &["embeddings"]);
         let logit = LayerConfig::new("logit", LayerKind::Linear, &["norm"]);
         config.model.layers = vec![norm, LayerConfig { width: Some(1), ..logit }];
