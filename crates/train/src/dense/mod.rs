@@ -77,8 +77,8 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// If the executor fails.
     fn gradients(&mut self) -> Result<Summed<'_>>;
 
-    /// Updates the parameters and the graph's state, after `steps` steps of the model, by `total` if
-    /// given, else by the gradients and statistics of the last pass.
+    /// Updates the parameters and the graph's state, after `steps` steps of the model, by `total`
+    /// if given, else by the gradients and statistics of the last pass.
     ///
     /// # Errors
     /// If the executor fails.

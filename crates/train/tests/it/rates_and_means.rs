@@ -80,7 +80,11 @@ fn plateaus_are_exact() {
 
 #[test]
 fn means_are_exact() {
-    is_exact(|config| with_mean(config, 0.9));
+    is_exact(|config| {
+        let mut config = with_mean(config, 0.9);
+        config.model.batch_norm = true;
+        config
+    });
 }
 
 /// The last checkpoint's mean follows from the parameters of all checkpoints.
