@@ -62,7 +62,7 @@ pub(crate) fn exp(x: f64) -> f64 {
 
 /// eˣ in f32; NaN stays NaN.
 #[inline(always)]
-fn exp_f32(x: f32) -> f32 {
+pub(crate) fn exp_f32(x: f32) -> f32 {
     let x = if x > 87.0 { 87.0 } else { x };
     let x = if x < -87.0 { -87.0 } else { x };
     let rounded = x * PER_LN_2_F32 + ROUNDING_F32;

@@ -43,14 +43,14 @@ pub use error::GraphError;
 pub use gemm::{Bf16Kernel, Gemm, Multiplier, Precision, Scalar, Side, bf16_kernel};
 pub use graph::{
     Block, BlockGradients, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeView,
-    PackedWeight, PackedWeights, PassObserver, Plan, Watched, Workspace,
+    PackedWeight, PackedWeights, PassObserver, Plan, Shown, Watched, Workspace,
 };
 pub use layer::{
-    Activate, Activation, Add, Backward, BatchNorm, Concat, Convolution, Cross, CrossVector, Dice,
-    DotInteraction, Dropout, FactorizationMachine, Flops, Forward, FourierFeatures, Function,
-    GradientOut, GradientTarget, Image, InputGradients, Inputs, Layer, LayerNorm, Linear, Lstm,
-    Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source, TargetAttention,
-    Training, Window,
+    Activate, Activation, Add, BINS, Backward, BatchNorm, Concat, Convolution, Cross, CrossVector,
+    Dice, DotInteraction, Dropout, FactorizationMachine, Flops, Forward, FourierFeatures, Function,
+    GradientOut, GradientTarget, Image, InBatchSoftmax, InputGradients, Inputs, Layer, LayerNorm,
+    Linear, Lstm, Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source,
+    TargetAttention, Training, UnitLength, Window,
 };
 pub use loss::{Loss, Outcome};
 pub use matrix::{Matrix, MatrixMut, Write};

@@ -43,6 +43,9 @@ pub trait Scalar:
 
     /// 1 / (1 + e⁻ˣ), computed in this type.
     fn logistic(self) -> Self;
+
+    /// eˣ, computed in this type.
+    fn exp(self) -> Self;
 }
 
 impl Scalar for f32 {
@@ -64,6 +67,11 @@ impl Scalar for f32 {
     fn logistic(self) -> Self {
         exponential::sigmoid_f32(self)
     }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        exponential::exp_f32(self)
+    }
 }
 
 impl Scalar for f64 {
@@ -84,5 +92,10 @@ impl Scalar for f64 {
     #[inline(always)]
     fn logistic(self) -> Self {
         exponential::sigmoid(self)
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        exponential::exp(self)
     }
 }

@@ -57,7 +57,7 @@ use stepwell_base::huge::HugeSlice;
 
 pub use build::{GraphBuilder, InputShape};
 pub use describe::NodeView;
-pub use passes::{PassObserver, Watched};
+pub use passes::{PassObserver, Shown, Watched};
 pub use plan::{BufferKind, BufferPlan, Plan};
 pub use weights::{PackedWeight, PackedWeights};
 pub use workspace::Workspace;

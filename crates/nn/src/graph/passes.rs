@@ -4,7 +4,7 @@ use super::weights::{PackedWeights, Weights};
 use super::{Block, BlockGradients, Graph, Workspace};
 use crate::gemm::Scalar;
 use crate::layer::{NodeId, Purpose, clear_columns};
-use crate::matrix::MatrixMut;
+use crate::matrix::{Matrix, MatrixMut};
 
 /// Observes a pass over a block, on the thread that runs it.
 ///
@@ -29,12 +29,42 @@ pub struct Watched<'a, T: 'static, W> {
     watch: &'a mut W,
     packed: Option<&'a PackedWeights>,
     purpose: Purpose<'a, T>,
+    shown: Option<Shown<'a, T>>,
+}
+
+/// Nodes whose outputs a forward pass copies.
+#[derive(Debug)]
+pub struct Shown<'a, T> {
+    /// The nodes.
+    pub nodes: &'a [NodeId],
+    /// Their outputs side by side. // (rows, columns of all nodes)
+    pub values: &'a mut [T],
 }
 
 impl<T: Scalar> Graph<T> {
     /// The graph, reporting passes to `watch`.
     pub fn watched<'a, W: PassObserver>(&'a self, watch: &'a mut W) -> Watched<'a, T, W> {
-        Watched { graph: self, watch, packed: None, purpose: Purpose::default() }
+        Watched { graph: self, watch, packed: None, purpose: Purpose::default(), shown: None }
+    }
+
+    /// Copies the output of node `index`, which has just been computed, if it is shown.
+    fn show(&self, index: usize, rows: usize, workspace: &Workspace<T>, shown: &mut Shown<'_, T>) {
+        let columns = |node: &NodeId| self.layouts[node.0].columns;
+        let width: usize = shown.nodes.iter().map(columns).sum();
+        assert_eq!(shown.values.len(), rows * width, "outputs of all shown nodes");
+        let mut start = 0;
+        for node in shown.nodes {
+            let end = start + columns(node);
+            if node.0 == index {
+                let layout = &self.layouts[index];
+                let range = layout.range(layout.value, rows, workspace.rows_max);
+                let output = Matrix::packed(&workspace.values[range], rows, layout.columns);
+                for (row, values) in shown.values.chunks_exact_mut(width).enumerate() {
+                    values[start..end].copy_from_slice(output.row(row));
+                }
+            }
+            start = end;
+        }
     }
 }
 
@@ -49,6 +79,11 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         Self { purpose, ..self }
     }
 
+    /// Copies the outputs of some nodes in the forward pass.
+    pub fn with_shown(self, shown: Shown<'a, T>) -> Self {
+        Self { shown: Some(shown), ..self }
+    }
+
     /// See [`Graph::forward`].
     pub fn forward(
         self,
@@ -57,7 +92,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         workspace: &mut Workspace<T>,
         logits: &mut [T], // (rows, outputs)
     ) {
-        let Self { graph, watch, packed, mut purpose } = self;
+        let Self { graph, watch, packed, mut purpose, mut shown } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
         purpose.check(graph.state_count(), graph.statistics_count());
@@ -66,6 +101,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
             let node = &graph.nodes[index];
             let purpose = purpose.of_node(node.state.clone(), node.statistics.clone());
             graph.forward_node(index, weights, block, workspace, purpose);
+            shown.iter_mut().for_each(|shown| graph.show(index, rows, workspace, shown));
             watch.passed(NodeId(index));
         }
         if let Some(layout) = graph.layouts.last() {

@@ -2,9 +2,10 @@
 //!
 //! A layer is a stateless description: it gets its parameters, the values it reads and the
 //! gradients it writes for each block. It computes whole rows (one per example), must keep examples
-//! independent, and sums over examples in example order. Exceptions: in training, [`BatchNorm`]
-//! and [`Dice`] make an example's values depend on the other examples of its block. To add a layer,
-//! implement [`Layer`] in a file in this directory, and add it to the gradient tests.
+//! independent, and sums over examples in example order. Exceptions: in training, [`BatchNorm`],
+//! [`Dice`] and [`InBatchSoftmax`] make an example's values depend on the other examples of its
+//! block. To add a layer, implement [`Layer`] in a file in this directory, and add it to the
+//! gradient tests.
 
 mod activate;
 mod add;
@@ -18,6 +19,7 @@ mod dot_interaction;
 mod dropout;
 mod factorization_machine;
 mod fourier_features;
+mod in_batch_softmax;
 mod lane_sums;
 mod lanes;
 mod layer_norm;
@@ -31,6 +33,7 @@ mod pooling;
 mod purpose;
 mod sequence;
 mod target_attention;
+mod unit_length;
 mod window;
 
 use std::fmt::Debug;
@@ -47,6 +50,7 @@ pub use dot_interaction::DotInteraction;
 pub use dropout::Dropout;
 pub use factorization_machine::FactorizationMachine;
 pub use fourier_features::FourierFeatures;
+pub use in_batch_softmax::{BINS, InBatchSoftmax};
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use lstm::Lstm;
@@ -60,6 +64,7 @@ pub(crate) use pass::{Layout, Rest, RestMut, clear_columns};
 pub use pooling::Pooling;
 pub use purpose::{Purpose, Training};
 pub use target_attention::TargetAttention;
+pub use unit_length::UnitLength;
 pub use window::{Image, Window};
 
 use crate::parameter::ParameterShape;

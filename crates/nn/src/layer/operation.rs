@@ -182,6 +182,18 @@ pub enum Operation {
         /// Columns of the input and the output.
         columns: usize,
     },
+    /// [`UnitLength`](super::UnitLength).
+    UnitLength {
+        /// Columns of the input and the output.
+        columns: usize,
+    },
+    /// [`InBatchSoftmax`](super::InBatchSoftmax).
+    InBatchSoftmax {
+        /// Columns of each vector.
+        dim: usize,
+        /// What scores are divided by.
+        temperature: f64,
+    },
     /// [`Mixture`](super::Mixture).
     Mixture {
         /// Number of experts.
@@ -216,6 +228,8 @@ impl Operation {
             Self::Dice { .. } => "Dice",
             Self::LayerNorm { .. } => "layer normalization",
             Self::Activate { .. } => "activation",
+            Self::UnitLength { .. } => "scaling to unit length",
+            Self::InBatchSoftmax { .. } => "in-batch softmax",
             Self::Mixture { .. } => "mixture of experts",
             Self::Concat => "concatenation",
             Self::Add => "sum",

@@ -23,13 +23,17 @@ pub struct Training<'a, T> {
     pub step: u64,
     /// Number of the block's first example in its whole mini-batch, over all ranks.
     pub first_example: u64,
+    /// State from earlier steps: of a graph, or of one layer inside its pass; empty if it isn't
+    /// known.
+    pub state: &'a [T],
     /// Output for the statistics of the block, if needed.
     pub statistics: Option<&'a mut [T]>,
 }
 
 impl<T> Default for Purpose<'_, T> {
     fn default() -> Self {
-        Self::Training(Training { seed: 0, step: 0, first_example: 0, statistics: None })
+        let (seed, step, first_example) = (0, 0, 0);
+        Self::Training(Training { seed, step, first_example, state: &[], statistics: None })
     }
 }
 
@@ -37,9 +41,11 @@ impl<T> Purpose<'_, T> {
     /// Asserts that the vectors have the lengths of their graph.
     pub(crate) fn check(&self, of_state: usize, of_statistics: usize) {
         match self {
-            Self::Training(Training { statistics: None, .. }) => {}
-            Self::Training(Training { statistics: Some(statistics), .. }) => {
-                assert_eq!(statistics.len(), of_statistics, "statistics of this graph");
+            Self::Training(Training { state, statistics, .. }) => {
+                let is_known = !state.is_empty();
+                assert!(!is_known || state.len() == of_state, "state of this graph");
+                let lanes = statistics.as_ref().map_or(of_statistics, |of| of.len());
+                assert_eq!(lanes, of_statistics, "statistics of this graph");
             }
             Self::Evaluation { state } => assert_eq!(state.len(), of_state, "state of this graph"),
         }
@@ -52,10 +58,11 @@ impl<T> Purpose<'_, T> {
         of_statistics: Range<usize>,
     ) -> Purpose<'_, T> {
         match self {
-            Self::Training(Training { seed, step, first_example, statistics }) => {
+            Self::Training(Training { seed, step, first_example, state, statistics }) => {
                 let statistics = statistics.as_deref_mut().map(|all| &mut all[of_statistics]);
                 let (seed, step, first_example) = (*seed, *step, *first_example);
-                Purpose::Training(Training { seed, step, first_example, statistics })
+                let state = state.get(of_state).unwrap_or_default();
+                Purpose::Training(Training { seed, step, first_example, state, statistics })
             }
             Self::Evaluation { state } => Purpose::Evaluation { state: &state[of_state] },
         }

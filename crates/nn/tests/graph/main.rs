@@ -14,5 +14,6 @@ mod layers_equal_plain_loops;
 mod layers_refuse_what_does_not_fit;
 mod networks;
 mod packed_weights_give_the_same_bits;
+mod pairs_equal_plain_loops;
 mod passes_have_a_purpose;
 mod watches_are_told_of_every_node;

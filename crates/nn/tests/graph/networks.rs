@@ -5,8 +5,8 @@
 use crate::common::linear;
 use stepwell_nn::{
     Activate, Activation, Add, BatchNorm, Concat, Convolution, Dice, Dropout, FourierFeatures,
-    Function, Graph, GraphBuilder, Image, InputShape, Lstm, Pool, Pooling, Scalar, Source,
-    TargetAttention, Window,
+    Function, Graph, GraphBuilder, Image, InBatchSoftmax, InputShape, Lstm, Pool, Pooling, Scalar,
+    Source, TargetAttention, UnitLength, Window,
 };
 
 /// A square window.
@@ -157,6 +157,27 @@ pub(crate) fn diced<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Two pairs of towers, one with counts of items; a vector is in both.
+pub(crate) fn paired<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 11, dense: 4 });
+    let user = linear(7, 3, Activation::Identity);
+    let user = builder.add("user", user, &[Source::Columns(0..7)]).unwrap();
+    let user = builder.add("u", UnitLength { columns: 3 }, &[Source::Node(user)]).unwrap();
+    let item = linear(6, 3, Activation::Identity);
+    let item = builder.add("item", item, &[Source::Columns(7..13)]).unwrap();
+    let item = builder.add("i", UnitLength { columns: 3 }, &[Source::Node(item)]).unwrap();
+    let sources = [Source::Node(user), Source::Node(item), Source::Columns(14..15)];
+    let a = InBatchSoftmax { dim: 3, temperature: 0.5, counts_items: true };
+    let a = builder.add("a", a, &sources).unwrap();
+    let b = [Source::Columns(9..12), Source::Node(item)];
+    let plain = InBatchSoftmax { dim: 3, temperature: 2.0, counts_items: false };
+    let b = builder.add("b", plain, &b).unwrap();
+    let unit = builder.add("unit", UnitLength { columns: 4 }, &[Source::Columns(9..13)]).unwrap();
+    let joined = builder.add("joined", Concat, &[a, b, unit].map(Source::Node)).unwrap();
+    builder.add("logit", linear(6, 1, Activation::Identity), &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
 /// All networks.
 pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     vec![
@@ -167,5 +188,6 @@ pub(crate) fn networks<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("features", features()),
         ("normalized", normalized()),
         ("diced", diced()),
+        ("paired", paired()),
     ]
 }
