@@ -7,6 +7,7 @@
 
 mod data;
 mod days;
+mod graph;
 mod launch;
 mod machine;
 mod model;

@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use super::graph;
 use crate::dice::Dice;
 
-/// All kinds of models.
-pub(crate) const KINDS: [&str; 11] = [
+/// All kinds of models that take any data.
+pub(crate) const KINDS: [&str; 12] = [
     "lr",
     "fm",
     "wide_deep",
@@ -17,6 +18,7 @@ pub(crate) const KINDS: [&str; 11] = [
     "mask_net",
     "mmoe",
     "ple",
+    "graph",
 ];
 /// All storage formats of weights.
 pub(crate) const STORAGES: [&str; 3] = ["f32", "f16", "bf16"];
@@ -87,6 +89,9 @@ impl Model {
         if dice.chance(15) {
             settings.push(("optim.rows.max_norm", dice.pick(&["0.05", "1"]).to_owned()));
         }
+        if settings.iter().any(|(_, value)| value == "\"graph\"") {
+            settings.push(("model.layers", graph::draw(dice, width)));
+        }
         life(dice, &mut settings);
         if dice.chance(40) {
             tables(dice, dim, &mut settings);
@@ -100,6 +105,7 @@ impl Model {
             key.ends_with("clip_norm")
                 || key.ends_with("max_norm")
                 || ["model.dropout", "model.batch_norm"].contains(key)
+                || *key == "model.layers" && !graph::has_kernels(value)
                 || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
         };
         !self.0.iter().any(lacks_kernel)
