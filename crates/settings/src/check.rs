@@ -87,6 +87,10 @@ pub(crate) fn part(value: f64, most: f64) -> Outcome {
     right(value > 0.0 && value <= most, value, format_args!("more than 0 and at most {most}"))
 }
 
+pub(crate) fn temperature(value: f64) -> Outcome {
+    within(value, 0.001..=1000.0)
+}
+
 pub(crate) fn dropout(rate: f64) -> Outcome {
     right((0.0..1.0).contains(&rate), rate, format_args!("a share from 0 to below 1"))
 }

@@ -98,6 +98,10 @@ impl ModelConfig {
             target: Vec::new(),
             sequences: Vec::new(),
             attention: 0,
+            item: Vec::new(),
+            vector: 32,
+            temperature: 0.1,
+            log_q: true,
             batch_norm: false,
             dropout: 0.0,
             layers: Vec::new(),
@@ -259,6 +263,7 @@ impl Default for LayerConfig {
             function: None,
             dim: None,
             rate: None,
+            temperature: None,
             bias: true,
             zero: false,
         };

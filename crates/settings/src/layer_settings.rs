@@ -19,8 +19,8 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         kind = LayerKind::Linear,
         Always,
         "linear, activate, concat, add, multiply, cross, cross_vector, dot_interaction, \
-         factorization_machine, layer_norm, batch_norm, dice, mixture, target_attention or \
-         dropout"
+         factorization_machine, layer_norm, batch_norm, dice, mixture, target_attention, dropout, \
+         unit_length or in_batch_softmax"
     ),
     setting!(
         LayerConfig: "inputs",
@@ -57,6 +57,13 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         "share of the values that dropout drops in training"
     )
     .check(|layer| given(layer.rate, check::dropout)),
+    setting!(
+        LayerConfig: "temperature",
+        temperature = None,
+        Always,
+        "what in_batch_softmax divides scores by (default 1)"
+    )
+    .check(|layer| given(layer.temperature, check::temperature)),
     setting!(
         LayerConfig: "bias",
         bias = true,

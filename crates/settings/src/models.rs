@@ -86,6 +86,41 @@ pub(crate) const ATTENTION: Setting = setting!(
 .check(|config| check::count(config.model.attention, check::WIDTH_MAX))
 .idle(no_effect::outside_din);
 
+pub(crate) const ITEM: Setting = setting!(
+    "model.item",
+    model.item = Vec::new(),
+    WhereItCounts,
+    "columns of the items that two_tower ranks, such as item,category; users have the others"
+)
+.idle(no_effect::outside_two_tower);
+
+pub(crate) const VECTOR: Setting = setting!(
+    "model.vector",
+    model.vector = 32,
+    WhereItCounts,
+    "width of two_tower's vectors of users and items"
+)
+.check(|config| check::count(config.model.vector, check::WIDTH_MAX))
+.idle(no_effect::outside_two_tower);
+
+pub(crate) const TEMPERATURE: Setting = setting!(
+    "model.temperature",
+    model.temperature = 0.1,
+    WhereItCounts,
+    "what two_tower's scores, the cosines of its vectors, are divided by"
+)
+.check(|config| check::temperature(config.model.temperature))
+.idle(no_effect::outside_two_tower);
+
+pub(crate) const LOG_Q: Setting = setting!(
+    "model.log_q",
+    model.log_q = true,
+    WhereItCounts,
+    "true: training of two_tower lowers each item's score by the logarithm of its count so far, \
+     because frequent items are negatives more often"
+)
+.idle(no_effect::outside_two_tower);
+
 pub(crate) const BATCH_NORM: Setting = setting!(
     "model.batch_norm",
     model.batch_norm = false,

@@ -93,6 +93,10 @@ pub(crate) fn outside_din(config: &Config) -> Option<&'static str> {
     (config.model.kind != ModelKind::Din).then_some("only din attends to sequences")
 }
 
+pub(crate) fn outside_two_tower(config: &Config) -> Option<&'static str> {
+    (config.model.kind != ModelKind::TwoTower).then_some("only two_tower has towers of items")
+}
+
 pub(crate) fn outside_graph(config: &Config) -> Option<&'static str> {
     (config.model.kind != ModelKind::Graph).then_some("only graph has layers of its own")
 }

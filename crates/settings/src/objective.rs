@@ -4,7 +4,7 @@ use stepwell_data::LabelRule;
 use stepwell_nn::Loss;
 
 use crate::check::{self, Outcome, right};
-use crate::config::{ColumnConfig, ColumnType, Config};
+use crate::config::{ColumnConfig, ColumnType, Config, LayerConfig, LayerKind, ModelKind};
 use crate::setting::{Kept, Setting, setting};
 use crate::setting_types::Typed;
 
@@ -54,19 +54,38 @@ pub(crate) const FOCAL_GAMMA: Setting = setting!(
 .check(|config| check::within(config.train.focal_gamma, 0.0..=check::FOCAL_GAMMA_MAX));
 
 impl Config {
+    /// Share of the negative examples that are trained on: none if others of their mini-batch are a
+    /// positive's negatives.
+    pub fn negatives_kept(&self) -> f64 {
+        if self.trains_on_positives() { 0.0 } else { self.data.negative_rate }
+    }
+
+    /// Whether the negatives of a positive are the other examples of its mini-batch.
+    pub fn trains_on_positives(&self) -> bool {
+        let softmax = |layer: &LayerConfig| layer.kind == LayerKind::InBatchSoftmax;
+        match self.model.kind {
+            ModelKind::TwoTower => true,
+            ModelKind::Graph => self.model.layers.iter().any(softmax),
+            _ => false,
+        }
+    }
+
     /// Refuses emphasis on classes if a label has none, and leaving out negatives if scores can't
     /// be corrected for it.
     pub(crate) fn check_objective(&self) -> Outcome {
         let layout = self.drafted()?.layout()?;
         let labels = layout.as_ref().map(|layout| layout.labels()).unwrap_or_default();
         self.check_emphasis(&labels)?;
-        if self.data.negative_rate < 1.0 { self.check_negatives(&labels) } else { Ok(()) }
+        if self.negatives_kept() < 1.0 { self.check_negatives(&labels) } else { Ok(()) }
     }
 
     fn check_negatives(&self, labels: &[(&str, &LabelRule)]) -> Outcome {
         let is_share =
             |column: &&ColumnConfig| column.kind == ColumnType::Label && column.of.len() > 1;
         let why = match (labels, self.columns.iter().find(is_share)) {
+            ([_, _, ..], _) if self.trains_on_positives() => {
+                format!("there are {} labels; give one column type = label", labels.len())
+            }
             ([_, _, ..], _) => format!(
                 "there are {} labels, and an example is left out for all of them, so their scores \
                  cannot be corrected one by one; train a model for each",
@@ -84,9 +103,23 @@ impl Config {
                  data.streams = 1",
                 self.data.streams
             ),
+            _ if self.trains_on_positives() && self.data.negative_rate < 1.0 => {
+                return Err(format!(
+                    "{} = {}, but {} trains on positives alone; leave it out",
+                    NEGATIVE_RATE.key,
+                    self.data.negative_rate,
+                    self.model.kind.name()
+                ));
+            }
             _ => return Ok(()),
         };
-        Err(format!("{} = {}: {why}", NEGATIVE_RATE.key, self.data.negative_rate))
+        Err(match self.trains_on_positives() {
+            true => format!(
+                "model.kind = {}, which trains on positives alone: {why}",
+                self.model.kind.name()
+            ),
+            false => format!("{} = {}: {why}", NEGATIVE_RATE.key, self.data.negative_rate),
+        })
     }
 
     fn check_emphasis(&self, labels: &[(&str, &LabelRule)]) -> Outcome {

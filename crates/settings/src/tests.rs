@@ -75,7 +75,7 @@ fn a_value_of_the_wrong_kind_names_its_key() {
     let mut error = |key: &str, text| find(key).unwrap().set(&mut config, text).unwrap_err();
     assert_eq!(error("data.epochs", "two"), "data.epochs = two: give a whole number");
     let kinds = "lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe, ple, \
-                 din, graph";
+                 din, two_tower, graph";
     assert!(error("model.kind", "dinn").contains(kinds));
     assert!(error("tiers.dram", "lots").contains("64MiB"));
     let refused = error("rows.storage", "f8");
@@ -272,6 +272,7 @@ fn ways_to_agree_that_do_not_go_together_are_refused_with_the_mend() {
         ),
         (&[("sync.rows", "async"), ("optim.dense.ema", "0.9")], "give no optim.dense.ema"),
         (&[("sync.rows", "async"), ("model.batch_norm", "true")], "give model.batch_norm = false"),
+        (&[("sync.rows", "async"), ("model.kind", "two_tower")], "give model.log_q = false"),
         (
             &[
                 ("model.kind", "graph"),

@@ -169,7 +169,7 @@ impl MiniBatchBytes {
     pub(crate) fn new(examples: u64, schema: Schema, features: &Features) -> Self {
         let Schema { dense, labels, .. } = schema;
         // Includes true probabilities, in case they are known.
-        let dense = dense + features.lengths().len();
+        let dense = dense + features.derived().len();
         let lanes = dense + labels.count + usize::from(labels.weighted) + 1;
         let known = examples * (lanes * size_of::<f32>()) as u64;
         let mut bytes = Self { known, planned: 0, gathered: 0 };

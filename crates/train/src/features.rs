@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use stepwell_base::Key;
 use stepwell_data::{Chunk, Layout, ReadOptions, Schema};
 use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
-use stepwell_settings::{Config, LayerConfig, LayerKind, ModelKind};
+use stepwell_nn::BINS;
+use stepwell_settings::{Config, LayerConfig, LayerKind, ModelConfig, ModelKind};
 
 use crate::{Error, Result};
 
@@ -56,6 +57,41 @@ pub(crate) struct Features {
     dense_names: Vec<Option<String>>,
     /// Numbers of the features that the model reads as sequences, with their lengths.
     sequences: Vec<usize>,
+    /// Numbers of the features whose ids the model counts by bin.
+    counted: Vec<usize>,
+}
+
+/// A dense feature made from the ids of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Derived {
+    /// Number of ids.
+    Length {
+        /// Number of the column.
+        column: usize,
+    },
+    /// Bin of the first id's key, or -1 without ids: the upper bits of the key.
+    Bin {
+        /// Number of the column.
+        column: usize,
+    },
+}
+
+impl Derived {
+    /// Its value for an example.
+    pub(crate) fn of(self, chunk: &Chunk, example: usize) -> f32 {
+        match self {
+            Self::Length { column } => chunk.bag(example, column).len() as f32,
+            Self::Bin { column } => {
+                chunk.bag(example, column).first().map_or(-1.0, |key| bin_of(*key) as f32)
+            }
+        }
+    }
+}
+
+/// Bin of a key.
+fn bin_of(key: Key) -> u64 {
+    const BITS: u32 = BINS.trailing_zeros();
+    key.0 >> (u64::BITS - BITS)
 }
 
 /// A feature's part of the model's input.
@@ -115,6 +151,11 @@ impl Features {
             ModelKind::Din => {}
             ModelKind::Graph => {
                 self.sequences = self.attended(&model.layers);
+                self.counted = self.binned(&model.layers);
+                return Ok(self);
+            }
+            ModelKind::TwoTower => {
+                self.counted = self.items(model)?;
                 return Ok(self);
             }
             _ => return Ok(self),
@@ -155,6 +196,33 @@ impl Features {
         sequences
     }
 
+    /// Number of the feature of the first id column of `two_tower`'s items; none if items aren't
+    /// counted.
+    fn items(&self, model: &ModelConfig) -> Result<Vec<usize>> {
+        if !model.log_q || model.item.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = model.item.iter().find_map(|name| self.of_column(name));
+        found.map(|feature| vec![feature]).ok_or_else(|| {
+            Error::Config(
+                "model.log_q = true counts items by the first column of ids in model.item, which \
+                 has none with one feature: add one, or give model.log_q = false"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// Numbers of the features whose bins `layers` read, each once. Whether they exist is checked
+    /// when the graph is built.
+    fn binned(&self, layers: &[LayerConfig]) -> Vec<usize> {
+        let mut counted = Vec::new();
+        for name in layers.iter().flat_map(|layer| &layer.inputs) {
+            let found = name.strip_prefix("bin:").and_then(|name| self.of_column(name));
+            counted.extend(found.filter(|feature| !counted.contains(feature)));
+        }
+        counted
+    }
+
     /// Number of the only feature of column `name`, or of the K-th one of column A for `A/K`.
     fn of_column(&self, name: &str) -> Option<usize> {
         let all = |name: &str| {
@@ -188,14 +256,25 @@ impl Features {
         })
     }
 
-    /// Numbers of the columns whose numbers of ids follow the dense features.
-    pub(crate) fn lengths(&self) -> Vec<usize> {
-        self.sequences.iter().map(|of| self.features[*of].column).collect()
+    /// Features that follow the dense ones: lengths of sequences, then bins of ids.
+    pub(crate) fn derived(&self) -> Vec<Derived> {
+        let column = |of: &usize| self.features[*of].column;
+        let lengths = self.sequences.iter().map(|of| Derived::Length { column: column(of) });
+        let bins = self.counted.iter().map(|of| Derived::Bin { column: column(of) });
+        lengths.chain(bins).collect()
     }
 
-    /// Names of the columns of [`Features::lengths`].
-    pub(crate) fn length_names(&self) -> impl Iterator<Item = &str> {
-        self.lengths().into_iter().map(|column| self.names[column].as_str())
+    /// Labels of [`Features::derived`].
+    pub(crate) fn derived_names(&self) -> impl Iterator<Item = String> {
+        self.derived().into_iter().map(|of| match of {
+            Derived::Length { column } => format!("length of {}", self.names[column]),
+            Derived::Bin { column } => format!("bin of {}", self.names[column]),
+        })
+    }
+
+    /// Numbers of the features whose ids the model counts by bin.
+    pub(crate) fn counted(&self) -> &[usize] {
+        &self.counted
     }
 
     /// Numbers of the features that the model reads as sequences.
@@ -252,6 +331,7 @@ impl Features {
             valued: false,
             dense_names: dense_names(schema, layout),
             sequences: Vec::new(),
+            counted: Vec::new(),
         }
     }
 

@@ -43,9 +43,10 @@ pub use machine::{
     Accelerators, Checkpoints, Devices, DiskRoom, Files, Machine, OnNote, Places, RowPlaces, Sizes,
 };
 pub use metrics::{
-    AtMetrics, Evaluation, GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, Scored,
+    AtMetrics, Evaluation, GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, RecallMeter,
+    RecallMetrics, Scored,
 };
-pub use models::kernels;
+pub use models::{kernels, pair_layers};
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use ranks::{Late, Ranks};
@@ -55,8 +56,8 @@ pub use report::{
 };
 pub use resume::{FallenRate, FallenRates, Metric, RunState, Waited};
 pub use run::{
-    DenseParts, ReadyData, RowsAtStart, Surroundings, dense_parts, evaluate, forecast, layers,
-    plan, ready_data, synth_options, tables, train,
+    DenseParts, ReadyData, RowsAtStart, Surroundings, dense_parts, evaluate, forecast,
+    layer_columns, layers, plan, ready_data, synth_options, tables, train,
 };
 pub use run_plan::StoragePlan;
 pub use statistics::with_statistics;

@@ -7,7 +7,7 @@ use stepwell_base::stage::StageTimes;
 use stepwell_data::CutColumn;
 use stepwell_engine::{DeviceCount, SetAside};
 
-use crate::metrics::{Evaluation, GroupMetrics, Metrics};
+use crate::metrics::{Evaluation, GroupMetrics, Metrics, RecallMetrics};
 use crate::profile::{KernelReport, LayerReport};
 use crate::resume::Waited;
 
@@ -55,6 +55,9 @@ pub struct Report {
     /// AUC by group, if an evaluation requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_group: Option<GroupReport>,
+    /// Recall of items among all items of the data, if an evaluation requested it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall: Option<RecallMetrics>,
     /// Figures by the values of a column, if an evaluation requested them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_value: Option<ValuesReport>,

@@ -9,7 +9,7 @@ use crate::layer_settings::LAYER_SETTINGS;
 /// Parts of a model's input, which layers can't have as names.
 const PARTS: [&str; 4] = ["input", "embeddings", "dense", "first_order"];
 /// Characters that begin other parts of the input.
-const PREFIXES: [&str; 2] = ["column:", "input["];
+const PREFIXES: [&str; 3] = ["column:", "bin:", "input["];
 
 impl Config {
     /// Refuses layers that can't be built whatever the data.
@@ -72,12 +72,14 @@ fn check_layer(number: usize, layer: &LayerConfig) -> Outcome {
     let key = |setting| LayerConfig::key(number, setting);
     let function = layer.function.map(|function| function.name().to_owned());
     let [width, dim] = [layer.width, layer.dim].map(|of| of.map(|value| value.to_string()));
-    let rate = layer.rate.map(|rate| rate.to_string());
+    let [rate, temperature] =
+        [layer.rate, layer.temperature].map(|of| of.map(|value| value.to_string()));
     let given = [
         ("width", width, takes.width, "64"),
         ("function", function, takes.function, "relu"),
         ("dim", dim, takes.dim, "16"),
         ("rate", rate, takes.rate, "0.1"),
+        ("temperature", temperature, takes.temperature, "0.1"),
     ];
     for (setting, value, need, example) in given {
         match (value, need) {

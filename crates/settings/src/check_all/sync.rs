@@ -65,7 +65,7 @@ impl Config {
             let why = "a mean has the parameters after each step of all ranks";
             return refuse("optim.dense.ema".to_owned(), why, "no optim.dense.ema");
         }
-        if let Some((what, mend)) = self.batch_norm() {
+        if let Some((what, mend)) = self.with_statistics() {
             let why = "the statistics of all ranks are summed in each step";
             return refuse(what, why, &mend);
         }
@@ -80,15 +80,20 @@ impl Config {
         Ok(())
     }
 
-    /// The setting that normalizes over blocks of examples, and its alternative.
-    fn batch_norm(&self) -> Option<(String, String)> {
+    /// The setting of a layer with statistics of blocks of examples, and its alternative.
+    fn with_statistics(&self) -> Option<(String, String)> {
         if self.model.kind != ModelKind::Graph {
+            let counts_items = self.model.kind == ModelKind::TwoTower && self.model.log_q;
             let given =
-                ("model.batch_norm = true".to_owned(), "model.batch_norm = false".to_owned());
-            return self.model.batch_norm.then_some(given);
+                [(self.model.batch_norm, "model.batch_norm"), (counts_items, "model.log_q")];
+            let found = given.iter().find(|(is_given, _)| *is_given);
+            return found.map(|(_, key)| (format!("{key} = true"), format!("{key} = false")));
         }
-        let is_one =
-            |layer: &LayerConfig| matches!(layer.kind, LayerKind::BatchNorm | LayerKind::Dice);
+        let is_one = |layer: &LayerConfig| match layer.kind {
+            LayerKind::BatchNorm | LayerKind::Dice => true,
+            LayerKind::InBatchSoftmax => layer.inputs.len() > 2,
+            _ => false,
+        };
         let place = self.model.layers.iter().position(is_one)?;
         let key = LayerConfig::key(place + 1, "kind");
         let kind = self.model.layers[place].kind.name();

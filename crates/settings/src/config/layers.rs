@@ -23,6 +23,8 @@ pub struct LayerConfig {
     pub dim: Option<usize>,
     /// Share of values to drop in training.
     pub rate: Option<f64>,
+    /// What scores are divided by.
+    pub temperature: Option<f64>,
     /// Whether each column of the output has a bias.
     pub bias: bool,
     /// Whether parameters start at zero.
@@ -63,6 +65,10 @@ pub enum LayerKind {
     TargetAttention,
     /// The input, some of whose values training drops at random.
     Dropout,
+    /// A vector of length 1.
+    UnitLength,
+    /// Scores of pairs of vectors among those of the block.
+    InBatchSoftmax,
 }
 
 /// Inputs and settings that a kind of layer accepts.
@@ -74,6 +80,7 @@ pub(crate) struct Takes {
     pub(crate) function: Need,
     pub(crate) dim: Need,
     pub(crate) rate: Need,
+    pub(crate) temperature: Need,
     /// Whether it has parameters, which may start at zero.
     pub(crate) zero: bool,
 }
@@ -88,7 +95,7 @@ pub(crate) enum Need {
 
 impl LayerKind {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Linear,
         Self::Activate,
         Self::Concat,
@@ -104,6 +111,8 @@ impl LayerKind {
         Self::Mixture,
         Self::TargetAttention,
         Self::Dropout,
+        Self::UnitLength,
+        Self::InBatchSoftmax,
     ];
 
     /// Name in settings.
@@ -124,6 +133,8 @@ impl LayerKind {
             Self::Mixture => "mixture",
             Self::TargetAttention => "target_attention",
             Self::Dropout => "dropout",
+            Self::UnitLength => "unit_length",
+            Self::InBatchSoftmax => "in_batch_softmax",
         }
     }
 
@@ -133,7 +144,10 @@ impl LayerKind {
             Self::Linear => ((1, 1), Required, Optional, Never),
             Self::Activate => ((1, 1), Never, Required, Never),
             Self::Concat | Self::Add => ((1, usize::MAX), Never, Never, Never),
-            Self::BatchNorm | Self::Dice | Self::Dropout => ((1, 1), Never, Never, Never),
+            Self::BatchNorm | Self::Dice | Self::Dropout | Self::UnitLength => {
+                ((1, 1), Never, Never, Never)
+            }
+            Self::InBatchSoftmax => ((2, 3), Never, Never, Never),
             Self::Multiply | Self::Cross | Self::CrossVector => ((2, 2), Never, Never, Never),
             Self::DotInteraction => ((1, 2), Never, Never, Required),
             Self::FactorizationMachine => ((1, 1), Never, Never, Required),
@@ -144,7 +158,8 @@ impl LayerKind {
         let zero =
             matches!(self, Self::Linear | Self::Cross | Self::CrossVector | Self::TargetAttention);
         let rate = if matches!(self, Self::Dropout) { Required } else { Never };
-        Takes { inputs, width, function, dim, rate, zero }
+        let temperature = if matches!(self, Self::InBatchSoftmax) { Optional } else { Never };
+        Takes { inputs, width, function, dim, rate, temperature, zero }
     }
 }
 

@@ -31,12 +31,14 @@ pub enum ModelKind {
     Ple,
     /// Deep Interest Network.
     Din,
+    /// Towers of users and of items.
+    TwoTower,
     /// Layers given one by one.
     Graph,
 }
 
 impl ModelKind {
-    /// Kinds that take any data without further settings; the others need sequences of ids or
+    /// Kinds that take any data without further settings; the others need the names of columns, or
     /// layers.
     pub const OF_ANY_DATA: [Self; 11] = [
         Self::Lr,
@@ -53,9 +55,9 @@ impl ModelKind {
     ];
 
     /// All kinds.
-    pub const ALL: [Self; 13] = {
+    pub const ALL: [Self; 14] = {
         let [a, b, c, d, e, f, g, h, i, j, k] = Self::OF_ANY_DATA;
-        [a, b, c, d, e, f, g, h, i, j, k, Self::Din, Self::Graph]
+        [a, b, c, d, e, f, g, h, i, j, k, Self::Din, Self::TwoTower, Self::Graph]
     };
 
     /// Name in settings.
@@ -73,6 +75,7 @@ impl ModelKind {
             Self::Mmoe => "mmoe",
             Self::Ple => "ple",
             Self::Din => "din",
+            Self::TwoTower => "two_tower",
             Self::Graph => "graph",
         }
     }
@@ -128,6 +131,14 @@ pub struct ModelConfig {
     pub sequences: Vec<String>,
     /// Width of the hidden layer of `din`'s attention.
     pub attention: usize,
+    /// Columns of the items that `two_tower` ranks; users have the others.
+    pub item: Vec<String>,
+    /// Width of `two_tower`'s vectors.
+    pub vector: usize,
+    /// What `two_tower`'s scores are divided by.
+    pub temperature: f64,
+    /// Whether `two_tower` corrects scores in training for how often items are drawn.
+    pub log_q: bool,
     /// Whether the sums of hidden layers are normalized over a block of examples.
     pub batch_norm: bool,
     /// Share of the values of each hidden layer that training drops.

@@ -70,6 +70,7 @@ fn grounds() -> Vec<Config> {
         with(&[("model.kind", "mask_net")]),
         with(&[("model.kind", "ple")]),
         with(&[("model.kind", "din")]),
+        with(&[("model.kind", "two_tower")]),
     ]
 }
 
@@ -277,5 +278,5 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
             count += 1;
         }
     }
-    assert_eq!(count, 8 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2 + 15 + 6);
+    assert_eq!(count, 8 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2 + 17 + 6);
 }

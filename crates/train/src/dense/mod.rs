@@ -29,7 +29,7 @@ use std::ops::Range;
 use rayon::ThreadPool;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Dense, DenseView};
-use stepwell_nn::{LossSums, Objective, tree_sum, tree_sum_of_subtrees};
+use stepwell_nn::{LossSums, NodeId, Objective, tree_sum, tree_sum_of_subtrees};
 
 pub(crate) use self::agreed::AgreedOptimizer;
 pub(crate) use self::device::DeviceDense;
@@ -130,6 +130,8 @@ pub(crate) struct Work<'a> {
     /// The blocks on this rank.
     pub(crate) blocks: Blocks,
     pub(crate) trains: bool,
+    /// Layers whose outputs are copied, if the pass doesn't train.
+    pub(crate) shown: &'a [NodeId],
     pub(crate) on: Processor<'a>,
 }
 
@@ -140,6 +142,8 @@ pub(crate) struct Outputs<'a> {
     pub(crate) d_first_order: &'a mut [f32],
     /// Gradient of the pooled embeddings, if the pass trains. // (examples, embedding columns)
     pub(crate) d_x: &'a mut [f32],
+    /// Outputs of the shown layers. // (examples, columns)
+    pub(crate) shown: &'a mut [f32],
 }
 
 /// A vector of summed lanes in pieces, each with its first lane.

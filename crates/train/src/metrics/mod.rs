@@ -8,6 +8,7 @@ mod evaluation;
 mod groups;
 mod interval;
 mod ranking;
+mod recall;
 mod scored;
 mod spread;
 
@@ -21,6 +22,7 @@ pub use self::evaluation::Evaluation;
 pub use self::groups::{AtMetrics, GroupMeter, GroupMetrics};
 use self::interval::Classes;
 use self::ranking::Ranking;
+pub use self::recall::{RecallMeter, RecallMetrics};
 pub use self::scored::Scored;
 use self::spread::Spread;
 use crate::labels::Label;
@@ -133,7 +135,7 @@ impl Meter {
 
     /// Adds one mini-batch, with sums over its examples.
     pub fn add(&mut self, scored: Scored<'_>, sums: LossSums) {
-        let Scored { logits, labels, weights } = scored;
+        let Scored { logits, labels, weights, .. } = scored;
         let each = self.of_labels.len();
         self.add_sums((labels.len() / each) as u64, sums);
         let weight = |example: usize| weights.get(example).map_or(1.0, |weight| *weight);
@@ -164,7 +166,7 @@ impl Meter {
 
     /// Adds examples, and computes their sums.
     pub fn add_each(&mut self, scored: Scored<'_>) {
-        let Scored { logits, labels, weights } = scored;
+        let Scored { logits, labels, weights, .. } = scored;
         let objectives: Vec<_> = self.labels.iter().map(|label| label.objective).collect();
         let targets = Targets { objectives: &objectives, labels, weights };
         let mut d_logits = vec![0.0; logits.len()];
@@ -189,7 +191,7 @@ impl Meter {
             sums.prediction += p;
         }
         // Probabilities rank like logits.
-        self.add(Scored { logits: probabilities, labels, weights: &[] }, sums);
+        self.add(Scored { logits: probabilities, labels, weights: &[], layers: &[] }, sums);
     }
 
     /// Number of examples so far.
@@ -323,7 +325,7 @@ mod tests {
     #[test]
     fn errors_of_numbers() {
         let (logits, labels) = ([1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 2.0, 5.0]);
-        let plain = Scored { logits: &logits, labels: &labels, weights: &[] };
+        let plain = Scored { logits: &logits, labels: &labels, weights: &[], layers: &[] };
         let metrics = of(&[Loss::SquaredError], plain);
         let close = |value: Option<f64>, wanted: f64| (value.unwrap() - wanted).abs() < 1e-12;
         assert!(close(metrics.rmse, 0.75) && close(metrics.mae, 0.625));
@@ -337,7 +339,8 @@ mod tests {
     fn numbers_that_are_all_alike_have_no_variance_to_explain() {
         for label in [0.1, -3e7, 0.0] {
             let labels = [label; 1000];
-            let scored = Scored { logits: &[0.5; 1000], labels: &labels, weights: &[] };
+            let scored =
+                Scored { logits: &[0.5; 1000], labels: &labels, weights: &[], layers: &[] };
             assert_eq!(of(&[Loss::SquaredError], scored).r2, None, "{label}");
         }
     }
@@ -345,7 +348,7 @@ mod tests {
     #[test]
     fn variance_beside_a_large_offset_is_measured() {
         let labels: Vec<f32> = (0..4000).map(|i| 16e6 + (i % 2) as f32).collect();
-        let scored = Scored { logits: &[16e6; 4000], labels: &labels, weights: &[] };
+        let scored = Scored { logits: &[16e6; 4000], labels: &labels, weights: &[], layers: &[] };
         let metrics = of(&[Loss::SquaredError], scored);
         // Half of the labels are missed by 1, and their variance is 0.25.
         assert!((metrics.r2.unwrap() + 1.0).abs() < 1e-9, "{:?}", metrics.r2);
@@ -360,8 +363,10 @@ mod tests {
             for exact in [100, 10] {
                 let mut meter =
                     Meter::new(&self::labels(&[Loss::LogLoss]), !weights.is_empty(), exact);
-                meter
-                    .add(Scored { logits: &logits, labels: &labels, weights }, LossSums::default());
+                meter.add(
+                    Scored { logits: &logits, labels: &labels, weights, layers: &[] },
+                    LossSums::default(),
+                );
                 let metrics = meter.take();
                 assert_eq!((metrics.auc, metrics.auc_error_max), (Some(0.5), 0.0), "{exact}");
             }
@@ -372,10 +377,11 @@ mod tests {
     fn an_example_of_weight_two_is_two_examples() {
         for loss in [Loss::LogLoss, Loss::SquaredError] {
             let (logits, labels) = ([0.5, -1.0, 2.0, 2.0, 0.1], [1.0, 0.0, 0.0, 0.0, 1.0]);
-            let five = Scored { logits: &logits, labels: &labels, weights: &[] };
+            let five = Scored { logits: &logits, labels: &labels, weights: &[], layers: &[] };
             let (logits, labels) = ([0.5, -1.0, 2.0, 7.0, 0.1], [1.0, 0.0, 0.0, 1.0, 1.0]);
             let weights = [1.0, 1.0, 2.0, 0.0, 1.0];
-            let weighted = Scored { logits: &logits, labels: &labels, weights: &weights };
+            let weighted =
+                Scored { logits: &logits, labels: &labels, weights: &weights, layers: &[] };
             let (one, two) = (of(&[loss], five), of(&[loss], weighted));
             let figures =
                 |of: &Metrics| [of.auc, of.logloss, of.calibration, of.rmse, of.mae, of.r2];
@@ -390,12 +396,14 @@ mod tests {
     fn several_labels_have_the_figures_that_each_has_alone() {
         let losses = [Loss::LogLoss, Loss::SquaredError];
         let (logits, labels) = ([0.5, 3.0, -1.0, 2.0, 0.25, 0.0], [1.0, 2.5, 0.0, 2.0, 0.0, 1.0]);
-        let metrics = of(&losses, Scored { logits: &logits, labels: &labels, weights: &[] });
+        let metrics =
+            of(&losses, Scored { logits: &logits, labels: &labels, weights: &[], layers: &[] });
         assert_eq!((metrics.labels.len(), metrics.examples), (2, 3));
         for (number, loss) in losses.into_iter().enumerate() {
             let every = |of: &[f32]| of.iter().skip(number).step_by(2).copied().collect::<Vec<_>>();
             let (logits, labels) = (every(&logits), every(&labels));
-            let alone = of(&[loss], Scored { logits: &logits, labels: &labels, weights: &[] });
+            let alone =
+                of(&[loss], Scored { logits: &logits, labels: &labels, weights: &[], layers: &[] });
             let found = &metrics.labels[number];
             assert_eq!(found.label, format!("l{number}"));
             assert_eq!((found.metrics.auc, found.metrics.mae), (alone.auc, alone.mae));

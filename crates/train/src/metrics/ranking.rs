@@ -35,7 +35,7 @@ impl Ranking {
 
     /// Adds examples of one label.
     pub(super) fn add_all(&mut self, scored: Scored<'_>) {
-        let Scored { logits, labels, weights } = scored;
+        let Scored { logits, labels, weights, .. } = scored;
         match self {
             Self::None => {}
             Self::Alike(auc) => auc.add(logits, labels),

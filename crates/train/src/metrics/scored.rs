@@ -9,4 +9,7 @@ pub struct Scored<'a> {
     pub labels: &'a [f32],
     /// Weight of each example; empty if all are 1. // (examples) or (0)
     pub weights: &'a [f32],
+    /// Outputs of the layers that [`Observer::layers`](crate::Observer::layers) names, side by
+    /// side; empty in training. // (examples, columns) or (0)
+    pub layers: &'a [f32],
 }

@@ -13,6 +13,7 @@
 //!   mmoe       tower(mixture of experts of x) by label, an expert is mlp(x), x as in dcn
 //!   ple        mmoe with experts of each label beside the shared ones, in levels
 //!   din        mlp(attention of the target to each sequence, other embeddings, dense)
+//!   two_tower  u·v / temperature, u = unit(linear(mlp(user))), v likewise of the item
 //!   graph      layers given one by one
 //! ```
 //!
@@ -25,11 +26,14 @@
 //! et al., "FinalMLP" (AAAI 2023), without its selection of features and with one head; Wang et
 //! al., "Deep & Cross Network" (ADKDD 2017); Wang et al., "MaskNet" (DLP-KDD 2021), its parallel
 //! form; Ma et al., "Multi-gate Mixture-of-Experts" (KDD 2018); Tang et al., "Progressive Layered
-//! Extraction" (RecSys 2020); Zhou et al., "Deep Interest Network" (KDD 2018). The wide weight of
+//! Extraction" (RecSys 2020); Zhou et al., "Deep Interest Network" (KDD 2018); Yi et al.,
+//! "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations" (RecSys 2019),
+//! without its correction. The wide weight of
 //! an id is an extra lane of its row, so one fetch gets both; rows of models without first order
 //! lack it.
 
 mod graph;
+mod pairs;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,7 +41,7 @@ use std::sync::Arc;
 use stepwell_base::TableId;
 use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
-use stepwell_nn::{Graph, Precision, bf16_kernel};
+use stepwell_nn::{Graph, NodeView, Precision, bf16_kernel};
 use stepwell_optim::{
     Adagrad, Adam, Course, Ftrl, Momentum, OptimError, Regularization, RowOptimizer, RowRule, Rule,
     Schedule,
@@ -47,6 +51,7 @@ use stepwell_settings::{
     RowOptimizerConfig, RowOptimizerKind, ScheduleKind, TableConfig,
 };
 
+pub use self::pairs::pair_layers;
 use crate::features::{Features, TableInput};
 use crate::labels::{Label, labels};
 use crate::metrics::Meter;
@@ -141,6 +146,18 @@ impl Model {
     /// Number of lanes of a block that a step sums: gradients of the parameters, then statistics.
     pub(crate) fn summed_count(&self) -> usize {
         self.graph.parameter_count() + self.graph.statistics_count()
+    }
+
+    /// The layer called `name`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn layer(&self, name: &str) -> Result<NodeView<'_>> {
+        self.graph.nodes().find(|node| node.name == name).ok_or_else(|| {
+            Error::Config(format!(
+                "the model has no layer {name}: `stepwell config --graph` prints its layers"
+            ))
+        })
     }
 
     /// The model with other layers over the same input.

@@ -19,8 +19,8 @@ fn described(model: &Model) -> String {
     let nodes: Vec<_> = model.graph().nodes().collect();
     let (parameters, tables) = (model.graph().parameters(), model.tables());
     let columns = model.embedding();
-    let lengths: Vec<&str> = model.features().length_names().collect();
-    format!("{nodes:#?} {parameters:#?} {tables:#?} {columns:?} {lengths:?}")
+    let derived: Vec<String> = model.features().derived_names().collect();
+    format!("{nodes:#?} {parameters:#?} {tables:#?} {columns:?} {derived:?}")
 }
 
 /// The configuration with the layers of its model instead of the model's kind.
@@ -98,6 +98,7 @@ fn with_kind(mut config: Config, kind: ModelKind) -> Config {
     (config.model.hidden, config.model.second) = (vec![6, 5], vec![3]);
     config.model.target = vec!["item".to_owned(), "item".to_owned()];
     config.model.sequences = vec!["items".to_owned(), "a-b".to_owned()];
+    config.model.item = vec!["item".to_owned(), "a-b".to_owned()];
     config
 }
 
@@ -116,10 +117,15 @@ fn layers_of_a_model_are_the_model() {
             names += &format!("{:?}", graph.model.layers);
         }
     }
-    let config = with_kind(shop(), ModelKind::Din);
-    let graph = as_graph(&config);
-    assert_eq!(described(&build(&config).unwrap()), described(&build(&graph).unwrap()));
-    names += &format!("{:?}", graph.model.layers);
+    for kind in [ModelKind::Din, ModelKind::TwoTower] {
+        let mut config = with_kind(shop(), kind);
+        if kind == ModelKind::TwoTower {
+            config.columns[0].names.truncate(1);
+        }
+        let graph = as_graph(&config);
+        assert_eq!(described(&build(&config).unwrap()), described(&build(&graph).unwrap()));
+        names += &format!("{:?}", graph.model.layers);
+    }
     // Each form of a name occurs.
     for name in [
         "\"input\"",

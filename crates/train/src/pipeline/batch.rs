@@ -171,10 +171,10 @@ impl BatchStage {
         let mut mini =
             self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, Purpose::Train));
         let room = self.cut.mini_batch - self.filled;
-        let (tables, lengths) = (&self.cut.tables[..], &self.cut.lengths[..]);
+        let (tables, derived) = (&self.cut.tables[..], &self.cut.derived[..]);
         let gathered = &mut self.gathered;
         self.filled += self.feed.shuffle.take(room, &mut self.position, |chunk, example| {
-            append(&mut mini, gathered, chunk, example..example + 1, (tables, lengths));
+            append(&mut mini, gathered, chunk, example..example + 1, (tables, derived));
         });
         self.mini = Some(mini);
         if self.filled == self.cut.mini_batch {
@@ -285,7 +285,7 @@ impl BatchStage {
         let mut mini =
             self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, pass.purpose));
         let examples = next..next + (self.cut.mini_batch - self.filled).min(end - next);
-        let from = (&self.cut.tables[..], &self.cut.lengths[..]);
+        let from = (&self.cut.tables[..], &self.cut.derived[..]);
         append(&mut mini, &mut self.gathered, chunk, examples.clone(), from);
         self.filled += examples.len();
         self.mini = Some(mini);
@@ -310,9 +310,9 @@ impl BatchStage {
         let purpose = pass.purpose;
         let mut mini = self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, purpose));
         let gathered = &mut self.gathered;
-        let (tables, lengths) = (&self.cut.tables[..], &self.cut.lengths[..]);
+        let (tables, derived) = (&self.cut.tables[..], &self.cut.derived[..]);
         let filled = shared.fill(|chunk, lines| {
-            append(&mut mini, gathered, chunk, examples_at(chunk, &lines), (tables, lengths));
+            append(&mut mini, gathered, chunk, examples_at(chunk, &lines), (tables, derived));
         });
         let place = shared.place();
         self.mini = Some(mini).filter(|_| filled != Filled::Over);

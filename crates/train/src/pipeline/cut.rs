@@ -11,7 +11,7 @@ use stepwell_settings::BestKind;
 
 use super::negatives::Negatives;
 use crate::batch::{Examples, Item, MiniBatch};
-use crate::features::{Features, TableInput};
+use crate::features::{Derived, Features, TableInput};
 use crate::models::Model;
 use crate::run_plan::RunPlan;
 
@@ -40,8 +40,8 @@ pub(super) struct Cut {
     pub(super) servers: usize,
     /// Each table's input from the data.
     pub(super) tables: Vec<TableInput>,
-    /// Columns whose numbers of ids the model reads.
-    pub(super) lengths: Vec<usize>,
+    /// Features that follow the dense ones.
+    pub(super) derived: Vec<Derived>,
     /// Layout of the examples' labels and weights.
     pub(super) labels: Labels,
     /// Limits of bags.
@@ -86,7 +86,7 @@ pub(super) fn cut(plan: &RunPlan<'_>, checkpoints: bool, model: &Model, rules: R
         rank: None,
         servers: 0,
         tables,
-        lengths: model.features().lengths(),
+        derived: model.features().derived(),
         labels: model.label_lanes(),
         features: model.features().clone(),
         shuffle: data.shuffle,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use stepwell_data::{Chunk, Position};
 
 use crate::batch::MiniBatch;
-use crate::features::{Gathered, TableInput, append_example};
+use crate::features::{Derived, Gathered, TableInput, append_example};
 
 /// Returns the examples of `chunk` that come from its lines `lines`.
 pub(super) fn examples_at(chunk: &Chunk, lines: &Range<usize>) -> Range<usize> {
@@ -23,13 +23,13 @@ pub(super) fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Position>) 
 }
 
 /// Appends `examples` of `chunk` to `mini`, and their keys to `gathered`: those of `tables`, with
-/// the numbers of ids in the columns of `lengths`.
+/// the features that are `derived` from ids.
 pub(super) fn append(
     mini: &mut MiniBatch,
     gathered: &mut [Gathered],
     chunk: &Chunk,
     examples: Range<usize>,
-    (tables, lengths): (&[TableInput], &[usize]),
+    (tables, derived): (&[TableInput], &[Derived]),
 ) {
     let (dense, cargo) = (chunk.schema.dense, &mut mini.cargo);
     let labels = chunk.schema.labels;
@@ -39,13 +39,12 @@ pub(super) fn append(
     if labels.weighted {
         cargo.weights.extend_from_slice(&chunk.weights[examples.clone()]);
     }
-    if lengths.is_empty() {
+    if derived.is_empty() {
         cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
     } else {
         for example in examples.clone() {
             cargo.dense.extend_from_slice(chunk.dense_of(example));
-            let length = |column: &usize| chunk.bag(example, *column).len() as f32;
-            cargo.dense.extend(lengths.iter().map(length));
+            cargo.dense.extend(derived.iter().map(|of| of.of(chunk, example)));
         }
     }
     if !chunk.truth.is_empty() {

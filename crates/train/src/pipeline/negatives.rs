@@ -27,7 +27,7 @@ pub(super) struct Negatives {
 impl Negatives {
     /// `None` if all are.
     pub(super) fn of(config: &Config) -> Option<Self> {
-        let rate = config.data.negative_rate;
+        let rate = config.negatives_kept();
         (rate < 1.0).then_some(Self { rate, seed: config.seed })
     }
 
@@ -61,11 +61,16 @@ impl Negatives {
     fn refused(self, chunk: &Chunk, pass: &Pass, line: u32, share: f32) -> Error {
         let file = pass.input.files().get(chunk.file as usize);
         let file = file.map_or("data".into(), |file| file.to_string_lossy());
-        Error::Config(format!(
-            "{file}: line {}: data.negative_rate = {} leaves out whole examples, and the label \
-             {share} is neither 0 nor 1: give data.negative_rate = 1",
-            chunk.line_number(line),
-            self.rate
-        ))
+        let line = chunk.line_number(line);
+        Error::Config(match self.rate {
+            0.0 => format!(
+                "{file}: line {line}: the model trains on positives alone, and the label {share} \
+                 is neither 0 nor 1: give labels of 0 and 1, or of 1 alone"
+            ),
+            rate => format!(
+                "{file}: line {line}: data.negative_rate = {rate} leaves out whole examples, and \
+                 the label {share} is neither 0 nor 1: give data.negative_rate = 1"
+            ),
+        })
     }
 }

@@ -85,6 +85,12 @@ pub trait Observer: Send + Sync {
     /// step; not called if another rank alone has them.
     fn trained(&self, _scored: Scored<'_>) {}
 
+    /// Names of the layers whose outputs [`Observer::scored`] gets when one rank scores data on the
+    /// processor.
+    fn layers(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Called after every mini-batch of an evaluation with its examples in the order of the data
     /// and a logit for each label, which [`Loss::prediction`](crate::Loss::prediction) interprets.
     fn scored(&self, _scored: Scored<'_>) {}
@@ -122,6 +128,10 @@ impl Observer for Observers {
 
     fn trained(&self, scored: Scored<'_>) {
         self.0.iter().for_each(|one| one.trained(scored));
+    }
+
+    fn layers(&self) -> Vec<String> {
+        self.0.iter().flat_map(|one| one.layers()).collect()
     }
 
     fn scored(&self, scored: Scored<'_>) {

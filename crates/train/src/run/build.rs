@@ -340,6 +340,15 @@ fn trained(
     if plan.dense.place == DensePlace::Device {
         trained.compute_on(devices, plan)?;
     }
+    let shown = around.observer.layers();
+    if !shown.is_empty() {
+        if plan.dense.place == DensePlace::Device {
+            return Err(Error::Config(
+                "outputs of layers are not read from devices: give train.dense = host".to_owned(),
+            ));
+        }
+        trained.show(&shown)?;
+    }
     if let Some(witness) = &machine.witness {
         trained.watch(Arc::clone(witness));
     }

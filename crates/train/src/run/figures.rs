@@ -51,6 +51,7 @@ pub(super) fn assemble(
         eval: measured.evaluations.last().map(|last| last.metrics.clone()).unwrap_or_default(),
         ids_by_column,
         by_group: None,
+        recall: None,
         by_value: None,
         eval_by_epoch: measured.eval,
         evaluations: measured.evaluations,

@@ -140,6 +140,15 @@ pub fn layers(config: &Config) -> Result<Vec<LayerConfig>> {
     Model::layers(config, schema(config)?)
 }
 
+/// Number of columns of each of these layers of the model that `config` names.
+///
+/// # Errors
+/// Settings from which no model can be built, or a name that no layer has.
+pub fn layer_columns(config: &Config, names: &[String]) -> Result<Vec<usize>> {
+    let model = Model::build(config, schema(config)?)?;
+    names.iter().map(|name| Ok(model.layer(name)?.columns)).collect()
+}
+
 /// What a model's dense part consists of.
 #[derive(Clone, Debug)]
 pub struct DenseParts {

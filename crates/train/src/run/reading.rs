@@ -43,7 +43,7 @@ pub(super) fn sources(plan: &RunPlan<'_>, stop: &StopRequest) -> Result<Sources>
         eval_paths: data.eval_paths,
         eval_fraction: data.eval_fraction,
         epochs: data.epochs,
-        in_sequence: data.shuffle > 0 || data.negative_rate < 1.0,
+        in_sequence: data.shuffle > 0 || plan.config.negatives_kept() < 1.0,
         skip_max: data.skip_max,
         cache: data.cache,
         taken: taken.collect(),

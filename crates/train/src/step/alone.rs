@@ -29,7 +29,8 @@ impl Stepping for Alone {
         };
         let sums = self.0.run(mini, groups)?;
         let Examples { labels, weights, truth, .. } = &mini.cargo;
-        results.scored(mini, sums, Scored { logits: self.0.scores(), labels, weights }, truth)?;
+        let (logits, layers) = (self.0.scores(), self.0.shown());
+        results.scored(mini, sums, Scored { logits, labels, weights, layers }, truth)?;
         if let Some(unit) = incoming.end_mini() {
             results.over(unit);
         }

@@ -155,7 +155,7 @@ impl Scored {
     /// The scored examples, as far as they are known here.
     pub(crate) fn view(&self) -> metrics::Scored<'_> {
         let Self { logits, labels, weights, .. } = self;
-        metrics::Scored { logits, labels, weights }
+        metrics::Scored { logits, labels, weights, layers: &[] }
     }
 
     /// Reads, as rank `own_rank`, one of `messages` from each rank; `blocks` are those of all

@@ -10,7 +10,7 @@ use stepwell_device::Device;
 use stepwell_engine::{
     Dense, DenseView, EmbeddingBags, Gradients, Group, Laps, Purpose, Shape, Witness, WorkingRows,
 };
-use stepwell_nn::{LossSums, Objective, losses, tree_sum_values};
+use stepwell_nn::{LossSums, NodeId, Objective, losses, tree_sum_values};
 
 use crate::Result;
 use crate::batch::{Examples, MiniBatch};
@@ -32,6 +32,8 @@ pub(crate) struct TrainedModel {
     /// What is added to logits in evaluations: the logarithm of the share of negatives that are
     /// trained on.
     shift: f64,
+    /// Layers whose outputs evaluations show.
+    shown: ShownLayers,
     pub(super) buffers: Buffers,
     pub(super) profile: Arc<Profile>,
 }
@@ -41,6 +43,14 @@ pub(crate) struct TrainedModel {
 pub(crate) struct Falls {
     pub(crate) rows: u64,
     pub(crate) dense: u64,
+}
+
+/// Layers whose outputs evaluations show.
+#[derive(Debug, Default)]
+struct ShownLayers {
+    nodes: Vec<NodeId>,
+    /// Columns of all of them.
+    columns: usize,
 }
 
 /// Scores and gradients of the last mini-batch.
@@ -53,6 +63,8 @@ pub(super) struct Buffers {
     /// Gradient of the pooled embeddings of a mini-batch. It starts at a processor cache line, so
     /// that an embedding of 16 lanes fills one line. // (examples, embedding columns)
     d_x: HugeSlice<f32>,
+    /// Outputs of the shown layers. // (examples, columns) or (0)
+    shown: Vec<f32>,
 }
 
 impl Buffers {
@@ -114,12 +126,14 @@ impl TrainedModel {
             d_first_order: Vec::new(),
             clicks: Vec::new(),
             d_x: HugeSlice::rounded_up(plan.batching.mini_batch * model.embedding().count),
+            shown: Vec::new(),
         };
         Ok(Self {
             embeddings: EmbeddingBags::new(tables, columns, shape),
             pool,
             dense,
             shift: libm::log(plan.config.data.negative_rate),
+            shown: ShownLayers::default(),
             objectives: model.labels().iter().map(|label| label.objective).collect(),
             buffers,
             profile,
@@ -206,6 +220,25 @@ impl TrainedModel {
         &self.buffers.logits
     }
 
+    /// Outputs of the shown layers for the last mini-batch, if it was evaluated.
+    pub(crate) fn shown(&self) -> &[f32] {
+        &self.buffers.shown
+    }
+
+    /// Shows the outputs of the layers of these `names` in later evaluations.
+    ///
+    /// # Errors
+    /// A name that no layer has.
+    pub(crate) fn show(&mut self, names: &[String]) -> Result<()> {
+        self.shown = ShownLayers::default();
+        for name in names {
+            let layer = self.model.layer(name)?;
+            self.shown.nodes.push(layer.id);
+            self.shown.columns += layer.columns;
+        }
+        Ok(())
+    }
+
     /// Scores all examples of `mini`; also trains its rows and the dense part if its purpose is
     /// training.
     pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Result<LossSums> {
@@ -228,7 +261,9 @@ impl TrainedModel {
         trains: bool,
     ) -> Result<Vec<LossSums>> {
         let (labels, embedding) = (self.objectives.len(), self.model.embedding().count);
+        let shown = if trains { 0 } else { self.shown.columns };
         let buffers = &mut self.buffers;
+        buffers.shown.resize(examples.count * shown, 0.0);
         buffers.logits.resize(examples.count * labels, 0.0);
         buffers.d_first_order.resize(examples.count, 0.0);
         let columns = self.model.columns();
@@ -239,12 +274,14 @@ impl TrainedModel {
             objectives: &self.objectives,
             blocks: examples.blocks,
             trains,
+            shown: if trains { &[] } else { &self.shown.nodes },
             on: Processor { pool: &self.pool, profile: &self.profile },
         };
         let outputs = Outputs {
             logits: &mut buffers.logits,
             d_first_order: &mut buffers.d_first_order,
             d_x: &mut buffers.d_x[..examples.count * embedding],
+            shown: &mut buffers.shown,
         };
         self.dense.begin(&work)?;
         self.embeddings.update_early(rows)?;

@@ -24,8 +24,8 @@ pub(super) type Axes = Vec<Axis>;
 /// labels, by name. All others match by shape.
 pub(super) fn axes(config: &Config, model: &Model) -> Result<HashMap<String, Axes>> {
     let lanes = model.field_lanes().concat();
-    let lengths = model.features().length_names().map(|name| format!("length of {name}"));
-    let whole: Axis = lanes.into_iter().chain(dense_names(config)?).chain(lengths).collect();
+    let derived = model.features().derived_names();
+    let whole: Axis = lanes.into_iter().chain(dense_names(config)?).chain(derived).collect();
     let logits: Axis = model.labels().iter().map(|label| label.name.clone()).collect();
     let mut values = Values { whole, outputs: Vec::new() };
     let mut axes = HashMap::new();
@@ -84,7 +84,7 @@ fn gates(nodes: &[NodeView<'_>]) -> HashMap<usize, Axis> {
 fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
     use Operation::{
         Activate, BatchNorm, Concat, Cross, CrossVector, Dice, DotInteraction, Dropout, LayerNorm,
-        Linear, Multiply,
+        Linear, Multiply, UnitLength,
     };
     match (&node.operation, inputs) {
         (Concat, _) => unique(inputs.concat()),
@@ -95,7 +95,8 @@ fn output_of(node: &NodeView<'_>, inputs: &[Axis]) -> Axis {
             | BatchNorm { .. }
             | Dice { .. }
             | Activate { .. }
-            | Dropout { .. },
+            | Dropout { .. }
+            | UnitLength { .. },
             [first, ..],
         ) => first.clone(),
         (Multiply, [first, second]) => {

@@ -24,4 +24,5 @@ mod steps;
 mod stop;
 mod streams;
 mod tables;
+mod two_tower;
 mod values;

@@ -194,6 +194,7 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
     let ModelConfig { kind, dim, hidden, second, cross_layers, bottom, .. } = model;
     let ModelConfig { mask_blocks, mask_dim, mask_ratio, experts, label_experts, .. } = model;
     let ModelConfig { levels, tower, target, sequences, attention, .. } = model;
+    let ModelConfig { item, vector, temperature, log_q, .. } = model;
     let ModelConfig { init_range, init_std, init_value, precision, dropout, layers, .. } = model;
     let ModelConfig { batch_norm, .. } = model;
     assert!(layers.is_empty(), "they have a list of their own");
@@ -214,6 +215,10 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
         ("model.target", json!(target)),
         ("model.sequences", json!(sequences)),
         ("model.attention", json!(attention)),
+        ("model.item", json!(item)),
+        ("model.vector", json!(vector)),
+        ("model.temperature", json!(temperature)),
+        ("model.log_q", json!(log_q)),
         ("model.batch_norm", json!(batch_norm)),
         ("model.dropout", json!(dropout)),
         ("model.init_range", json!(init_range)),
@@ -337,7 +342,8 @@ pub(crate) fn of_feature(feature: &FeatureConfig) -> Vec<(&'static str, Value)> 
 }
 
 pub(crate) fn of_layer(layer: &LayerConfig) -> Vec<(&'static str, Value)> {
-    let LayerConfig { name, kind, inputs, width, function, dim, rate, bias, zero } = layer;
+    let LayerConfig { name, kind, inputs, width, function, dim, rate, temperature, bias, zero } =
+        layer;
     vec![
         ("name", json!(name)),
         ("kind", json!(kind.name())),
@@ -346,6 +352,7 @@ pub(crate) fn of_layer(layer: &LayerConfig) -> Vec<(&'static str, Value)> {
         ("function", json!(function.map(|function| function.name()))),
         ("dim", json!(dim)),
         ("rate", json!(rate)),
+        ("temperature", json!(temperature)),
         ("bias", json!(bias)),
         ("zero", json!(zero)),
     ]

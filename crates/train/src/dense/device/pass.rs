@@ -149,7 +149,8 @@ impl DeviceDense {
         let first_order = usize::from(work.model.graph().reads_first_order());
         let comes_down = work.trains && !work.input.rows.are_pooled();
         let widths = if comes_down { [labels, embedding, first_order] } else { [labels, 0, 0] };
-        let Outputs { mut logits, mut d_x, mut d_first_order } = out;
+        let Outputs { mut logits, mut d_x, mut d_first_order, shown } = out;
+        assert!(shown.is_empty(), "devices don't show layers");
         let (mut found, mut sums) = (Vec::new(), Vec::new());
         for replica in &mut self.replicas {
             replica.done.wait()?;

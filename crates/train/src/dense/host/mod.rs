@@ -125,9 +125,10 @@ impl DenseExecutor for HostDense {
         };
         parameters.pack(work.model.graph(), pool, profile);
         let (parameters, packed) = parameters.packed();
+        let state = &self.graph_state[..];
         let purpose = match work.trains {
-            true => PassPurpose::Training { seed: self.seed, step: self.optimizer.step() },
-            false => PassPurpose::Evaluation { state: &self.graph_state },
+            true => PassPurpose::Training { seed: self.seed, step: self.optimizer.step(), state },
+            false => PassPurpose::Evaluation { state },
         };
         let labels = work.objectives.len();
         self.d_logits.resize(work.examples.count * labels, 0.0);
@@ -142,6 +143,7 @@ impl DenseExecutor for HostDense {
             objectives: work.objectives,
             blocks: work.blocks,
             purpose,
+            shown: work.shown,
             profile,
         };
         let mut tasks = cut(
@@ -149,6 +151,7 @@ impl DenseExecutor for HostDense {
             (work.model.embedding().count, labels),
             [out.logits, &mut self.d_logits],
             [out.d_first_order, out.d_x],
+            out.shown,
             work.trains.then_some(&mut self.summands),
         );
         pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));

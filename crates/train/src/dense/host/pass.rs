@@ -3,7 +3,8 @@
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Workspaces};
 use stepwell_nn::{
-    Block, BlockGradients, LossSums, Matrix, Objective, PackedWeights, Purpose, Training, losses,
+    Block, BlockGradients, LossSums, Matrix, NodeId, Objective, PackedWeights, Purpose, Shown,
+    Training, losses,
 };
 
 use crate::batch::Examples;
@@ -26,6 +27,7 @@ pub(super) struct BlockTask<'a> {
     pub(super) d_logits: &'a mut [f32],
     pub(super) d_first_order: &'a mut [f32],
     pub(super) d_x: &'a mut [f32],
+    pub(super) shown: &'a mut [f32],
     /// Gradient of the parameters, then statistics, if the pass trains.
     pub(super) summands: Option<&'a mut HugeSlice<f32>>,
     pub(super) sums: LossSums,
@@ -37,10 +39,12 @@ pub(super) fn cut<'a>(
     (embedding, labels): (usize, usize),
     [mut logits, mut d_logits]: [&'a mut [f32]; 2],
     [mut d_first_order, mut d_x]: [&'a mut [f32]; 2],
+    mut shown: &'a mut [f32],
     summands: Option<&'a mut Vec<HugeSlice<f32>>>,
 ) -> Vec<BlockTask<'a>> {
     let mut summands = summands.into_iter().flatten();
     let mut tasks = Vec::with_capacity(blocks.count());
+    let shown_columns = shown.len() / (logits.len() / labels).max(1);
     for number in 0..blocks.count() {
         let rows = blocks.range(number).len();
         tasks.push(BlockTask {
@@ -49,6 +53,7 @@ pub(super) fn cut<'a>(
             d_logits: front(&mut d_logits, rows * labels),
             d_first_order: front(&mut d_first_order, rows),
             d_x: front(&mut d_x, rows * embedding),
+            shown: front(&mut shown, rows * shown_columns),
             summands: summands.next(),
             sums: LossSums::default(),
         });
@@ -70,6 +75,8 @@ pub(super) struct BlockPass<'a> {
     pub(super) objectives: &'a [Objective],
     pub(super) blocks: Blocks,
     pub(super) purpose: PassPurpose<'a>,
+    /// Layers whose outputs are copied.
+    pub(super) shown: &'a [NodeId],
     pub(super) profile: &'a Profile,
 }
 
@@ -80,6 +87,8 @@ pub(super) enum PassPurpose<'a> {
         seed: u64,
         /// Number of earlier steps.
         step: u64,
+        /// State of the graph.
+        state: &'a [f32],
     },
     Evaluation {
         /// State of the graph.
@@ -97,9 +106,9 @@ impl<'a> PassPurpose<'a> {
         statistics: Option<&'a mut [f32]>,
     ) -> Purpose<'a, f32> {
         match self {
-            Self::Training { seed, step } => {
+            Self::Training { seed, step, state } => {
                 let first_example = (blocks.place().start + first) as u64;
-                Purpose::Training(Training { seed, step, first_example, statistics })
+                Purpose::Training(Training { seed, step, first_example, state, statistics })
             }
             Self::Evaluation { state } => Purpose::Evaluation { state },
         }
@@ -134,6 +143,7 @@ impl BlockPass<'_> {
             let graph = graph.watched(laps).with_packed(self.packed);
             let purpose = self.purpose.of_block(self.blocks, range.start, statistics);
             let graph = graph.with_purpose(purpose);
+            let graph = graph.with_shown(Shown { nodes: self.shown, values: task.shown });
             graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
@@ -171,7 +181,7 @@ mod tests {
         let firsts = |blocks: Blocks| {
             let numbers = (0..blocks.count()).map(move |number| {
                 let first = blocks.range(number).start;
-                let training = PassPurpose::Training { seed: 7, step: 42 };
+                let training = PassPurpose::Training { seed: 7, step: 42, state: &[] };
                 let Purpose::Training(of) = training.of_block(blocks, first, None) else {
                     panic!("it trains");
                 };

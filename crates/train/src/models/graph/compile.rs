@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use stepwell_nn::{
     Activate, Activation, Add, BatchNorm, Concat, Cross, CrossVector, Dice, DotInteraction,
-    Dropout, FactorizationMachine, Function, Graph, GraphBuilder, GraphError, Layer, LayerNorm,
-    Linear, Mixture, Multiply, NodeId, Source, TargetAttention,
+    Dropout, FactorizationMachine, Function, Graph, GraphBuilder, GraphError, InBatchSoftmax,
+    Layer, LayerNorm, Linear, Mixture, Multiply, NodeId, Source, TargetAttention, UnitLength,
 };
 use stepwell_settings::{LayerConfig, LayerKind};
 
@@ -136,6 +136,13 @@ impl Compiler<'_> {
             LayerKind::Dropout => {
                 let rate = layer.rate.unwrap_or(0.0);
                 self.put(layer, Dropout { columns: first, rate }, sources)
+            }
+            LayerKind::UnitLength => self.put(layer, UnitLength { columns: first }, sources),
+            LayerKind::InBatchSoftmax => {
+                let temperature = layer.temperature.unwrap_or(1.0);
+                let counts_items = widths.len() > 2;
+                let softmax = InBatchSoftmax { dim: first, temperature, counts_items };
+                self.put(layer, softmax, sources)
             }
             LayerKind::Mixture => {
                 let columns = widths.get(1).copied().unwrap_or(0);

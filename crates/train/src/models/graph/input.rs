@@ -1,13 +1,13 @@
 //! The model's input: its parts, and the names by which layers read them.
 //!
 //! ```text
-//! [ embedding of each feature in order | dense features | lengths of sequences ]
+//! [ embedding of each feature in order | dense features | lengths of sequences | bins of ids ]
 //! ```
 //!
-//! Names of parts: `input` (all but the lengths), `embeddings`, `dense`, `column:NAME` (a feature,
+//! Names of parts: `input` (all but lengths and bins), `embeddings`, `dense`, `column:NAME` (a feature,
 //! or a dense column), `column:NAME#K` (K-th id of a feature that isn't pooled), `column:NAME/K`
 //! (K-th feature of a column that has several), `column:A-B` (columns A to B as they are in the
-//! input), `input[4..8]` (lanes, for whatever has no name).
+//! input), `input[4..8]` (lanes, for whatever has no name), `bin:NAME` (bin of a feature's id).
 
 use std::ops::Range;
 
@@ -17,6 +17,8 @@ use crate::features::{FeaturePart, Features};
 
 /// Prefix of names of columns.
 const COLUMN: &str = "column:";
+/// Prefix of names of bins.
+const BIN: &str = "bin:";
 
 /// The model's input: its parts, and their names.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub(super) struct ModelInput<'a> {
     dense: usize,
     /// Embeddings of each sequence, in the order of their lengths.
     sequences: Vec<Range<usize>>,
+    /// Embeddings of each feature whose bins are read, in the order of the bins.
+    counted: Vec<Range<usize>>,
 }
 
 /// A part that has a name.
@@ -52,20 +56,23 @@ impl<'a> ModelInput<'a> {
             start = columns.end;
             parts.push(Part { column, dim, is_pooled, columns });
         }
-        let sequences = features.sequences().iter().map(|of| parts[*of].columns.clone()).collect();
+        let columns = |of: &usize| parts[*of].columns.clone();
+        let sequences = features.sequences().iter().map(columns).collect();
+        let counted = features.counted().iter().map(columns).collect();
         for (number, column) in features.dense_names().enumerate() {
             let columns = start + number..start + number + 1;
             parts.extend(column.map(|column| Part { column, dim: 1, is_pooled: true, columns }));
         }
-        Self { parts, embedding: start, dense: features.dense(), sequences }
+        Self { parts, embedding: start, dense: features.dense(), sequences, counted }
     }
 
-    /// Its shape, with the lengths after the dense features.
+    /// Its shape, with lengths and bins after the dense features.
     pub(super) fn shape(&self) -> InputShape {
-        InputShape { embedding: self.embedding, dense: self.dense + self.sequences.len() }
+        let derived = self.sequences.len() + self.counted.len();
+        InputShape { embedding: self.embedding, dense: self.dense + derived }
     }
 
-    /// All columns but the lengths.
+    /// All columns but lengths and bins.
     pub(super) fn whole(&self) -> Range<usize> {
         0..self.embedding + self.dense
     }
@@ -82,6 +89,11 @@ impl<'a> ModelInput<'a> {
     /// Embeddings of each sequence.
     pub(super) fn sequences(&self) -> &[Range<usize>] {
         &self.sequences
+    }
+
+    /// Features and named dense columns, in order.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Part<'a>> {
+        self.parts.iter()
     }
 
     /// Features in order.
@@ -107,6 +119,22 @@ impl<'a> ModelInput<'a> {
         Some(self.embedding + self.dense + number)
     }
 
+    /// Name of the first bin, if there is one.
+    pub(super) fn bin(&self) -> Option<String> {
+        let (number, _) = self.parts.iter().enumerate().find(|(_, part)| {
+            self.counted.first().is_some_and(|columns| *columns == part.columns)
+        })?;
+        Some(format!("{BIN}{}", self.name_of(number)))
+    }
+
+    /// The column with the bin of the feature called `name`.
+    fn bin_of(&self, name: &str) -> Option<Range<usize>> {
+        let columns = self.part(name)?;
+        let number = self.counted.iter().position(|of| *of == columns)?;
+        let start = self.embedding + self.dense + self.sequences.len() + number;
+        Some(start..start + 1)
+    }
+
     /// The columns of the part called `name`.
     pub(super) fn columns(&self, name: &str) -> Option<Range<usize>> {
         match name {
@@ -119,6 +147,9 @@ impl<'a> ModelInput<'a> {
             let (start, end) = lanes.split_once("..")?;
             let range = start.parse().ok()?..end.parse().ok()?;
             return (range.start < range.end && range.end <= self.whole().end).then_some(range);
+        }
+        if let Some(column) = name.strip_prefix(BIN) {
+            return self.bin_of(column);
         }
         let column = name.strip_prefix(COLUMN)?;
         self.part(column).or_else(|| {

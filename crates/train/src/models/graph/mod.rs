@@ -13,6 +13,7 @@ mod input;
 mod layers;
 mod mask_net;
 mod sum;
+mod two_tower;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -30,6 +31,7 @@ use self::input::ModelInput;
 use self::layers::Layers;
 use self::mask_net::mask_net;
 use self::sum::sum;
+use self::two_tower::two_tower;
 use crate::features::Features;
 use crate::labels::Label;
 
@@ -98,6 +100,7 @@ fn layers_over<'a>(
         ModelKind::FinalMlp => final_mlp(&mut layers, input, model, logits),
         ModelKind::MaskNet => mask_net(&mut layers, input, model, logits),
         ModelKind::Din => din(&mut layers, input, model, logits)?,
+        ModelKind::TwoTower => two_tower(&mut layers, input, model)?,
         ModelKind::Mmoe | ModelKind::Ple => {
             // Parameters are named after their label, so that they stay its own when labels change.
             let names: Vec<&str> = labels.iter().map(|label| label.name.as_str()).collect();

@@ -139,7 +139,7 @@ impl Figures {
     /// Returns the largest gradient of an example's logit if its square is too large for optimizer
     /// states; `None` if all are small enough, as they are for clicks without weights.
     fn too_large(&self, scored: Scored<'_>, examples: usize) -> Option<f64> {
-        let Scored { logits, labels: of, weights } = scored;
+        let Scored { logits, labels: of, weights, .. } = scored;
         let labels = &self.labels;
         let are_numbers = labels.iter().any(|label| label.loss() == Loss::SquaredError);
         if !are_numbers && weights.is_empty() {
