@@ -8,7 +8,8 @@ use stepwell_settings::{
     LayerConfig, SETTINGS, Setting, TABLE_SETTINGS, TableConfig,
 };
 use stepwell_train::{
-    AtMetrics, ColumnIds, GroupReport, LabelMetrics, Metrics, Report, ValueMetrics, ValuesReport,
+    AtMetrics, ColumnIds, GroupReport, LabelMetrics, Metrics, RecallMetrics, Report, ValueMetrics,
+    ValuesReport,
 };
 
 use crate::say::{Page, put};
@@ -112,6 +113,7 @@ pub(crate) fn metrics(report: &Report) -> Page {
         row(&mut rows, "calibration", &format!("off by {error:.5} in the mean of ten bins"));
     }
     put_groups(&mut rows, report);
+    put_recall(&mut rows, report);
     put_values(&mut rows, report);
     lacking(report).into_iter().for_each(|line| row(&mut rows, "without a row", &line));
     put_digest(&mut rows, report);
@@ -163,6 +165,26 @@ fn put_groups(to: &mut Rows, report: &Report) {
             ),
         );
     }
+}
+
+fn put_recall(to: &mut Rows, report: &Report) {
+    let Some(RecallMetrics { k, recall, positives, items, sampled }) = &report.recall else {
+        return;
+    };
+    let sampled = match *sampled {
+        all if all >= 1.0 => String::new(),
+        part => format!(", a sample of {:.2} % of them", 100.0 * part),
+    };
+    row(
+        to,
+        "recall",
+        &format!(
+            "{} of the {k} best of {}{sampled}, over {}",
+            figure(*recall),
+            counted(*items, "item"),
+            counted(*positives, "positive"),
+        ),
+    );
 }
 
 fn put_values(to: &mut Rows, report: &Report) {

@@ -40,8 +40,9 @@ pub(crate) struct EvalArgs {
     /// Also measure the AUC among examples with the same value in this column of the data
     #[arg(long, value_name = "COLUMN")]
     pub(crate) group: Option<String>,
-    /// Also measure precision and recall of the K best scored examples of each --group
-    #[arg(long, value_name = "K", requires = "group")]
+    /// Also measure precision and recall of the K best scored examples of each --group; without
+    /// --group, the recall of the K best of all items, by a model of two towers
+    #[arg(long, value_name = "K")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) at: Option<u32>,
     /// Also measure the examples of each of the most frequent values of this column of the data
@@ -68,6 +69,10 @@ pub(crate) struct PredictArgs {
     /// Also write the labels before the scores
     #[arg(long, conflicts_with = "unlabelled")]
     pub(crate) label: bool,
+    /// Layer whose outputs to write after the scores, in a column each (may be given several
+    /// times)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) layer: Vec<String>,
     /// The data has no label column
     #[arg(long, alias = "unlabeled")]
     pub(crate) unlabelled: bool,

@@ -205,8 +205,12 @@ impl Observer for Curves {
             }
             let room = SCORES_MAX.saturating_sub(state.scores.examples() as usize);
             let count = room.min(labels.len()).min(logits.len());
-            let scored =
-                Scored { logits: &logits[..count], labels: &labels[..count], weights: &[] };
+            let scored = Scored {
+                logits: &logits[..count],
+                labels: &labels[..count],
+                weights: &[],
+                layers: &[],
+            };
             state.scores.add(scored, LossSums::default());
         });
     }

@@ -72,12 +72,12 @@ impl<M: TextMeter> Beside<M> {
 
 impl<M: TextMeter> State<M> {
     fn add(&mut self, scored: Scored<'_>, each: usize) -> Result<(), String> {
-        let Scored { logits, labels, weights } = scored;
+        let Scored { logits, labels, weights, .. } = scored;
         let of_examples = logits.chunks_exact(each).zip(labels.chunks_exact(each));
         for (number, (logits, labels)) in of_examples.enumerate() {
             let text = self.names.next()?.pop().unwrap_or_default();
             let weights = weights.get(number..=number).unwrap_or_default();
-            self.meter.add(text, Scored { logits, labels, weights });
+            self.meter.add(text, Scored { logits, labels, weights, layers: &[] });
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ pub(super) type Groups = Beside<GroupMeter>;
 
 /// The first label is measured.
 impl TextMeter for GroupMeter {
-    fn add(&mut self, text: Vec<u8>, Scored { logits, labels, weights }: Scored<'_>) {
+    fn add(&mut self, text: Vec<u8>, Scored { logits, labels, weights, .. }: Scored<'_>) {
         if let ([logit, ..], [label, ..]) = (logits, labels) {
             self.add(&text, *logit, *label, weights.first().copied().unwrap_or(1.0));
         }

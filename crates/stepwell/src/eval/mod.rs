@@ -2,6 +2,7 @@
 
 mod beside;
 mod groups;
+mod recall;
 mod values;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use stepwell_engine::Checkpoint;
 use stepwell_train::{Observer, Observers, Report, Surroundings};
 
 use self::groups::Groups;
+use self::recall::Recall;
 use self::values::Values;
 use crate::cli::EvalArgs;
 use crate::failure::Failure;
@@ -52,6 +54,8 @@ fn evaluate(
         .as_deref()
         .map(|column| Groups::open(&mut scoring, (column, args.at), &stop).map(Arc::new));
     let groups = groups.transpose()?;
+    let recall = args.at.filter(|_| args.group.is_none());
+    let recall = recall.map(|k| Recall::new(&scoring.config, k).map(Arc::new)).transpose()?;
     let values = args
         .by
         .as_deref()
@@ -63,10 +67,13 @@ fn evaluate(
     let mut observers = vec![Arc::clone(&around.observer)];
     observers.extend(groups.clone().map(|groups| groups as Arc<dyn Observer>));
     observers.extend(values.clone().map(|values| values as Arc<dyn Observer>));
+    observers.extend(recall.clone().map(|recall| recall as Arc<dyn Observer>));
     let observer = Arc::new(Observers(observers));
     let outcome = scoring.run(&Surroundings { observer, ..around }, signals);
     // Texts that cannot be read stop the evaluation, and are the reason.
     let by_group = groups.map(|groups| groups.report()).transpose()?;
     let by_value = values.map(|values| values.report()).transpose()?;
-    outcome.map(|report| Report { by_group, by_value, ..report })
+    let report = outcome?;
+    let recall = recall.map(|recall| recall.metrics());
+    Ok(Report { by_group, by_value, recall, ..report })
 }

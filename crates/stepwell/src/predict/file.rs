@@ -32,6 +32,8 @@ pub(super) struct Columns {
     pub(super) labels: Vec<Label>,
     /// Whether the labels are written.
     pub(super) with_labels: bool,
+    /// Layers whose outputs follow the scores, with their numbers of columns.
+    pub(super) layers: Vec<(String, usize)>,
 }
 
 /// Why writing stopped.
@@ -52,7 +54,10 @@ impl Columns {
     /// Names of the columns of numbers.
     fn numbers(&self) -> Vec<String> {
         let labels = self.labels.iter().filter(|_| self.with_labels);
-        labels.map(|label| label.name.clone()).chain(scores(&self.labels)).collect()
+        let layers = self.layers.iter().flat_map(|(name, columns)| {
+            (1..=*columns).map(move |column| format!("{name}.{column}"))
+        });
+        labels.map(|label| label.name.clone()).chain(scores(&self.labels)).chain(layers).collect()
     }
 
     /// Refuses two columns with the same name.
@@ -95,12 +100,15 @@ impl ScoreFile {
         self.file.put_header()?;
         let count = self.losses.len();
         let of_examples = scored.logits.chunks_exact(count).zip(scored.labels.chunks_exact(count));
-        for (logits, labels) in of_examples {
+        let examples = scored.logits.len() / count;
+        let columns = scored.layers.len() / examples.max(1);
+        for (number, (logits, labels)) in of_examples.enumerate() {
             self.records += 1;
             let names = self.next_names().map_err(Failed::Names)?;
             let scores = logits.iter().zip(&self.losses).map(|(logit, of)| of.prediction(*logit));
             let labels = labels.iter().filter(|_| self.with_labels).copied();
-            self.file.put(names, labels.chain(scores))?;
+            let layers = &scored.layers[number * columns..(number + 1) * columns];
+            self.file.put(names, labels.chain(scores).chain(layers.iter().copied()))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::json;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Observer, Observers, Report, Scored, Surroundings, labels};
+use stepwell_train::{Observer, Observers, Report, Scored, Surroundings, labels, layer_columns};
 
 use self::file::{Columns, Failed, ScoreFile};
 use crate::cli::PredictArgs;
@@ -76,14 +76,17 @@ fn predict(
     scoring.config.data.labels = !args.unlabelled;
     let learned = labels(&scoring.config).map_err(|error| error.to_string())?;
     Columns::check(&args.id, &learned, args.label).map_err(Failure::Usage)?;
+    let widths = layer_columns(&scoring.config, &args.layer)?;
     let ids = Some(&args.id).filter(|ids| !ids.is_empty());
     let names = ids.map(|ids| Names::open(&scoring.config, "--id", ids)).transpose()?;
     outputs::check(&[("--out", out)], &scoring.inputs())?;
     scoring.announce("scoring with");
     let around = scoring.surroundings(signals);
-    let columns = Columns { names, labels: learned.to_vec(), with_labels: args.label };
+    let layers = args.layer.iter().cloned().zip(widths).collect();
+    let columns = Columns { names, labels: learned.to_vec(), with_labels: args.label, layers };
     let scores = Arc::new(Scores {
         stop: around.stop.clone(),
+        layers: args.layer.clone(),
         file: Mutex::new(ScoreFile::begin(out, columns)?),
     });
     let told = Arc::<Scores>::clone(&scores);
@@ -107,10 +110,16 @@ fn predict(
 struct Scores {
     /// Stops the run if scores cannot be written.
     stop: StopRequest,
+    /// Layers whose outputs are written, too.
+    layers: Vec<String>,
     file: Mutex<ScoreFile>,
 }
 
 impl Observer for Scores {
+    fn layers(&self) -> Vec<String> {
+        self.layers.clone()
+    }
+
     fn scored(&self, scored: Scored<'_>) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.failed.is_none()

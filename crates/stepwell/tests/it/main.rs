@@ -63,6 +63,7 @@ mod stream_data;
 mod tensorboard;
 mod tiny_segments;
 mod tune;
+mod two_tower;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_stepwell");
