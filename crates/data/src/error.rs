@@ -31,7 +31,7 @@ pub enum DataError {
         why: String,
     },
     /// A file lacks a required column.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}{fix}", path.display())]
     NoColumn {
         /// The file.
         path: PathBuf,
@@ -39,8 +39,10 @@ pub enum DataError {
         column: String,
         /// Column of the file with a similar name.
         near: Option<String>,
-        /// Description of the missing column, and the fix.
+        /// Description of the missing column, and of those that the file has.
         why: String,
+        /// The fix, after a separator; may be empty.
+        fix: String,
     },
     /// The caller requested a stop.
     #[error("stopped on request")]

@@ -116,7 +116,9 @@ impl Texts {
             if !right {
                 let line = self.block.first_line + u64::from(line);
                 let line = line + u64::from(head.header_lines) + 1;
-                return Err(self.wrong(format!("line {line} is not a record with such a column")));
+                let names: Vec<&str> = self.columns.iter().map(|of| of.name.as_str()).collect();
+                let names = names.join(" and ");
+                return Err(self.wrong(format!("line {line} is not a record with {names}")));
             }
             if (self.block.first_line, line) == (0, 0) {
                 self.check_columns(|column| column.known || fields.has(column.source))?;
@@ -140,10 +142,9 @@ impl Texts {
         let own = self.layout.columns().iter().filter(|own| own.name != *name);
         names.extend(own.map(|own| own.name.clone()));
         let near = nearest(name, names.iter()).cloned();
-        let why = format!(
-            "has no column {name}: name one that the file has, or that the settings name for it"
-        );
-        Err(DataError::NoColumn { path: self.path(), column: name.clone(), near, why })
+        let why = format!("has no column {name}");
+        let fix = ": name one that the file has, or that the settings name for it".to_owned();
+        Err(DataError::NoColumn { path: self.path(), column: name.clone(), near, why, fix })
     }
 
     /// Text of a source in the current record.

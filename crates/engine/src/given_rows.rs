@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use stepwell_base::Key;
 use stepwell_ssd::{KeyShardSet, Store};
 
+use crate::Result;
 use crate::life::History;
 use crate::table_spec::TableSpec;
-use crate::{Error, Result};
 
 /// A table whose rows begin with given embeddings.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +27,10 @@ impl GivenRows<'_> {
     /// then.
     ///
     /// # Errors
-    /// If rows cannot be written, or a weight is not a finite number of the table's storage.
+    /// If rows cannot be written.
     ///
     /// # Panics
-    /// If `embeddings` has another length.
+    /// If `embeddings` has another length, or weights that [`GivenRows::check`] refuses.
     pub fn put_into(
         &self,
         store: &Store,
@@ -39,7 +39,7 @@ impl GivenRows<'_> {
     ) -> Result<Option<usize>> {
         let Self { table, step, key_shards } = *self;
         assert_eq!(embeddings.len(), keys.len() * table.dim, "an embedding for each key");
-        self.check(embeddings)?;
+        assert_eq!(self.check(embeddings), Ok(()), "weights are finite");
         let (mut own, mut used, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         let mut weights = vec![0.0; table.weight_count()];
@@ -70,14 +70,17 @@ impl GivenRows<'_> {
         Ok(None)
     }
 
-    fn check(&self, embeddings: &[f32]) -> Result<()> {
+    /// Refuses weights that are not finite numbers of the table's storage.
+    ///
+    /// # Errors
+    /// Names the first one.
+    pub fn check(&self, embeddings: &[f32]) -> std::result::Result<(), String> {
         let storage = self.table.storage;
         // Also false for NaN.
         let fits = |weight: &&f32| weight.abs() <= storage.largest();
-        let wrong = embeddings.iter().find(|weight| !fits(weight));
-        wrong.map_or(Ok(()), |weight| {
-            let name = storage.name();
-            Err(Error::Refused(format!("the weight {weight} is not a finite number of {name}")))
-        })
+        match embeddings.iter().find(|weight| !fits(weight)) {
+            None => Ok(()),
+            Some(weight) => Err(format!("{weight} is not a finite number of {}", storage.name())),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Notes on settings that have no effect in a run.
 
+use std::collections::BTreeSet;
+
 use crate::all_settings::SETTINGS;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, PlaceKind};
@@ -7,21 +9,30 @@ use crate::no_effect;
 use crate::setting::Setting;
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
+/// Keys of the settings that have no effect in a run of `config`.
+pub fn idle_settings(config: &Config) -> BTreeSet<String> {
+    idle(config).map(|(key, _)| key).collect()
+}
+
 /// Notes on the settings `chosen` by key that have no effect in a run of `config`.
 pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
-    // Named tables may inherit settings for all rows, which then have an effect there.
-    let of_tables =
-        |setting: &Setting| !config.tables.is_empty() && setting.key.starts_with("rows.");
-    let of_run = SETTINGS.iter().filter(|setting| !of_tables(setting));
-    let alone = of_run.map(|setting| (setting.key.to_owned(), setting.idle_in(config)));
-    let idle = alone.chain(of_parts(config)).filter_map(|(key, why)| Some((key, why?)));
     let is_chosen = |(key, _): &(String, &str)| chosen.contains(key);
     // Layers have no effect as a whole.
     let has_layers = chosen.iter().any(|key| key.starts_with("model.layers."));
     let layers = no_effect::outside_graph(config).filter(|_| has_layers);
     let layers = layers.map(|why| ("model.layers".to_owned(), why));
     let note = |(key, why)| format!("{key} has no effect, because {why}");
-    idle.filter(is_chosen).chain(layers).map(note).collect()
+    idle(config).filter(is_chosen).chain(layers).map(note).collect()
+}
+
+/// The settings without effect by key, with the reason.
+fn idle(config: &Config) -> impl Iterator<Item = (String, &'static str)> {
+    // Named tables may inherit settings for all rows, which then have an effect there.
+    let of_tables =
+        |setting: &Setting| !config.tables.is_empty() && setting.key.starts_with("rows.");
+    let of_run = SETTINGS.iter().filter(move |setting| !of_tables(setting));
+    let alone = of_run.map(|setting| (setting.key.to_owned(), setting.idle_in(config)));
+    alone.chain(of_parts(config)).filter_map(|(key, why)| Some((key, why?)))
 }
 
 /// The settings of named tables, features and columns by key, with the reason if they have no

@@ -54,7 +54,7 @@ pub use config::{
     TransformKind, expanded,
 };
 pub use docs_page::{default_text, page};
-pub use idle_notes::idle_notes;
+pub use idle_notes::{idle_notes, idle_settings};
 pub use json::{from_json, to_json};
 pub use layer_settings::LAYER_SETTINGS;
 pub use look_up::{Found, find, look_up};

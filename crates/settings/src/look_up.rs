@@ -7,7 +7,7 @@ use crate::as_given::Given;
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, LayerConfig, TableConfig, check_name};
 use crate::layer_settings::LAYER_SETTINGS;
-use crate::setting::Setting;
+use crate::setting::{Kept, Setting};
 use crate::table_settings::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// Least similarity, in millionths, of a key that is suggested instead of an unknown one.
@@ -67,6 +67,17 @@ impl Found {
             Self::Layer(number, setting) => {
                 setting.give_as(&key, config.layer_mut(*number)?, given)
             }
+        }
+    }
+
+    /// Whether the setting affects the bits of the model.
+    pub fn kept(&self) -> Kept {
+        match self {
+            Self::Run(_, setting) => setting.kept,
+            Self::Table(_, setting) => setting.kept,
+            Self::Feature(_, setting) => setting.kept,
+            Self::Column(_, setting) => setting.kept,
+            Self::Layer(_, setting) => setting.kept,
         }
     }
 

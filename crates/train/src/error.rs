@@ -102,13 +102,12 @@ pub enum Error {
         last: u64,
     },
     /// The training part of the data is empty.
-    #[error(
-        "the training part of the data has no example ({skipped} malformed lines were skipped); \
-         lower data.eval_fraction or check the data"
-    )]
+    #[error("the training part of the data has no example ({}", nothing_left(*skipped, *left_out))]
     NothingToTrain {
         /// Number of malformed lines skipped.
         skipped: u64,
+        /// Number of negatives left out.
+        left_out: u64,
     },
     /// The data to score is empty.
     #[error(
@@ -227,6 +226,18 @@ impl Error {
         use stepwell_engine::Error as EngineError;
         let is_full = matches!(self, Self::Engine(EngineError::IndexFull(_)));
         is_full || matches!(self, Self::Store(_) | Self::Engine(EngineError::Store(_)))
+    }
+}
+
+fn nothing_left(skipped: u64, left_out: u64) -> String {
+    match left_out {
+        0 => format!(
+            "{skipped} malformed lines were skipped); lower data.eval_fraction or check the data"
+        ),
+        _ => format!(
+            "{left_out} negatives were left out, and there is no positive); raise \
+             data.negative_rate or check the label"
+        ),
     }
 }
 

@@ -9,10 +9,10 @@
 
 use std::path::{Path, PathBuf};
 
-use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
-use stepwell_data::{Layout, Texts};
-use stepwell_engine::{Error as EngineError, GivenRows};
+use stepwell_base::{Key, counted};
+use stepwell_data::{DataError, Layout, Texts, has_no_record};
+use stepwell_engine::GivenRows;
 use stepwell_settings::{Config, EMBEDDING};
 use stepwell_ssd::Store;
 
@@ -80,13 +80,10 @@ impl Pretrained {
                     let why = format!("it has {has} numbers, and the table's dim is {dim}");
                     return Err(self.wrong(number, id, &why));
                 }
+                rows.check(&embeddings[before..]).map_err(wrong)?;
                 keys.push(self.key_of(id)?);
             }
-            let put = rows.put_into(store, &keys, &embeddings).map_err(|error| match error {
-                EngineError::Refused(why) => Error::Config(format!("{}: {why}", self.key)),
-                other => other.into(),
-            });
-            if let Some(at) = put? {
+            if let Some(at) = rows.put_into(store, &keys, &embeddings)? {
                 let number = count + at as u64 + 1;
                 return Err(self.wrong(number, &block[2 * at], "the id occurs twice"));
             }
@@ -96,6 +93,12 @@ impl Pretrained {
             block.clear();
         }
         Ok(count)
+    }
+
+    /// Notes that the rows of `count` ids are in `table`.
+    pub(crate) fn note(&self, table: &str, count: u64) -> String {
+        let (ids, path) = (counted(count, "id"), self.path.display());
+        format!("table {table} begins with the embeddings of {ids} in {path}")
     }
 
     fn key_of(&self, id: &[u8]) -> Result<Key> {
@@ -113,9 +116,23 @@ impl Pretrained {
 }
 
 /// Opens the ids and embeddings of a file.
-fn open(path: &Path, ids: &str) -> Result<Texts> {
+fn open(path: &Path, ids: &str) -> std::result::Result<Texts, DataError> {
     let columns = [ids, EMBEDDINGS].map(str::to_owned);
-    Ok(Texts::open_named(path, &columns, Some(true))?)
+    Texts::open_named(path, &columns, Some(true))
+}
+
+/// What is wrong with the file, and the fix.
+fn without_path(error: DataError) -> String {
+    match error {
+        DataError::NoColumn { column, why, .. } if column == EMBEDDINGS => {
+            format!("{why}; call the column with the lists of numbers {EMBEDDINGS}")
+        }
+        DataError::NoColumn { why, .. } => {
+            format!("{why}; call the column of ids {IDS}, or like the table's column")
+        }
+        DataError::Path { why, .. } | DataError::Missing { why, .. } => why,
+        other => other.to_string(),
+    }
 }
 
 /// Appends the numbers of a list.
@@ -150,11 +167,21 @@ fn column_in(
     layout: &Layout,
     columns: &[usize],
 ) -> std::result::Result<(usize, String), String> {
-    let has =
-        |name: &str| open(path, name).is_ok_and(|mut texts| texts.next(&mut Vec::new()).is_ok());
+    if has_no_record(path, None) {
+        return Err("it has no record: give ids and their embeddings, or leave it out".to_owned());
+    }
+    let has = |name: &str| match open(path, name).and_then(|mut of| of.next(&mut Vec::new())) {
+        Ok(_) => Ok(true),
+        Err(DataError::NoColumn { column, .. }) if column == name => Ok(false),
+        Err(error) => Err(without_path(error)),
+    };
     let names = layout.id_names();
-    let mut named: Vec<usize> =
-        columns.iter().copied().filter(|column| has(names[*column].0)).collect();
+    let mut named = Vec::new();
+    for column in columns {
+        if has(names[*column].0)? {
+            named.push(*column);
+        }
+    }
     named.dedup();
     let all: Vec<&str> = columns.iter().map(|column| names[*column].0).collect();
     let all = all.join(", ");
@@ -163,8 +190,8 @@ fn column_in(
         [] => {}
         _ => return Err(format!("it has ids of several columns of the table ({all}): keep one")),
     }
-    let mut texts = open(path, IDS).map_err(|error| error.to_string())?;
-    texts.next(&mut Vec::new()).map_err(|error| error.to_string())?;
+    let begun = open(path, IDS).and_then(|mut texts| texts.next(&mut Vec::new()));
+    begun.map_err(without_path)?;
     let key = |column: &usize| layout.key_of(*column, b"a");
     match columns {
         [first, others @ ..] if others.iter().all(|other| key(other) == key(first)) => {

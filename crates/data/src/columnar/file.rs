@@ -125,14 +125,14 @@ impl ColumnFile {
     fn lacks(&self, source: &str, layout: &Layout, names: &[String]) -> DataError {
         let others = names.iter().filter(|name| !layout.sources.contains(name));
         let near = nearest(source, others).cloned();
-        let mend = near.as_ref().map_or(String::new(), |near| {
+        let fix = near.as_ref().map_or(String::new(), |near| {
             format!(
                 "; if it is {near}, rename that to {source} in the file, or use the file's name in \
                  the settings for training"
             )
         });
-        let why = format!("has no column {source}: it has {}{mend}", listed(names));
-        DataError::NoColumn { path: self.path.clone(), column: source.to_owned(), near, why }
+        let why = format!("has no column {source}: it has {}", listed(names));
+        DataError::NoColumn { path: self.path.clone(), column: source.to_owned(), near, why, fix }
     }
 
     /// The columns of `layout` in the path, and the places of the other columns in the file, in the

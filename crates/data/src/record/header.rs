@@ -67,7 +67,7 @@ impl Columns<'_> {
         let others = names.iter().filter(|name| !layout.sources.contains(name));
         // Several missing columns aren't a spelling error.
         let near = nearest(first, others);
-        let mend = match near.filter(|_| !all || found.len() == 1) {
+        let fix = match near.filter(|_| !all || found.len() == 1) {
             Some(name) => format!(
                 "; if it is {}, rename that to {first} in the header, or use the header's name in \
                  the settings for training",
@@ -89,7 +89,8 @@ impl Columns<'_> {
             path: self.path.to_owned(),
             column: first.clone(),
             near: near.cloned(),
-            why: format!("its header has no column {first}: it has {names}{mend}{hint}"),
+            why: format!("its header has no column {first}: it has {names}"),
+            fix: fix + &hint,
         }
     }
 }

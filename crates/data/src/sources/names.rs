@@ -113,12 +113,14 @@ impl Seen {
                 continue;
             };
             let why = format!(
-                "none of its first {} records has {name}, but they have {near}: call both the \
-                 same; if they are two columns, give {near} the type ignored",
+                "none of its first {} records has {name}, but they have {near}",
                 self.records
             );
+            let fix = format!(
+                ": call both the same; if they are two columns, give {near} the type ignored"
+            );
             let (column, near) = (name.clone(), Some(near.clone()));
-            return Err(DataError::NoColumn { path: path.to_owned(), column, near, why });
+            return Err(DataError::NoColumn { path: path.to_owned(), column, near, why, fix });
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ use crate::layer_settings::LAYER_SETTINGS;
 const PARTS: [&str; 4] = ["input", "embeddings", "dense", "first_order"];
 /// Characters that begin other parts of the input.
 const PREFIXES: [&str; 3] = ["column:", "bin:", "input["];
+/// Most bytes of a name, which is a part of the names of exported files.
+const NAME_MAX: usize = 100;
 
 impl Config {
     /// Refuses layers that can't be built whatever the data.
@@ -57,6 +59,9 @@ fn check_name(number: usize, name: &str) -> Outcome {
     let key = LayerConfig::key(number, "name");
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(format!("{key} is '{}': give a text", name.escape_default()));
+    }
+    if name.len() > NAME_MAX {
+        return Err(format!("{key} has {} bytes: give at most {NAME_MAX}", name.len()));
     }
     if PARTS.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return Err(format!(

@@ -49,7 +49,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Option<String>,
     /// Number of values that --by measures
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) top: u32,
     /// Also compute the model's digest, which reads every row

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use stepwell_base::random::Stream;
-use stepwell_settings::{Config, look_up};
+use stepwell_settings::{Config, Found, Kept, look_up};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -26,6 +26,9 @@ const NOT_DRAWN: [&str; 8] = [
     "tiers.ssd",
     "ranks",
 ];
+
+/// Keys of settings that change no step, but how many there are, or which model is the best.
+const OF_STEPS: [&str; 4] = ["data.epochs", "data.batch", "train.evaluate_every", "train.patience"];
 
 /// The values of `--set`, in their order: fixed and drawn ones.
 #[derive(Debug)]
@@ -48,6 +51,9 @@ struct Dimension {
     /// As given.
     text: String,
 }
+
+/// The kinds of ranges.
+const RANGES: &str = "log(A,B), uniform(A,B), logint(A,B), int(A,B) or choice(A,B)";
 
 /// Where a value is drawn from.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,22 +167,39 @@ impl Pair {
         let fixed = || Ok(Self::Fixed(pair.to_owned()));
         let Some((key, value)) = pair.split_once('=') else { return fixed() };
         let (key, value) = (key.trim(), value.trim());
-        let Some((kind, of)) = value.strip_suffix(')').and_then(|value| value.split_once('('))
-        else {
-            return fixed();
-        };
+        let Some((kind, rest)) = value.split_once('(') else { return fixed() };
         let fail = |why: String| format!("--set {pair}: {why}");
-        let Some(range) = Range::of(kind, of) else { return fixed() };
-        look_up(key)?;
-        if NOT_DRAWN.iter().any(|start| key.starts_with(start)) {
-            return Err(fail(
-                "trials must read the same data and keep to their own places: give \
-                             one value"
-                    .to_owned(),
-            ));
+        let Some(range) = rest.strip_suffix(')').and_then(|of| Range::of(kind, of)) else {
+            return match is_refused(key, value) {
+                true => Err(fail(format!("that is neither a value nor a range: write {RANGES}"))),
+                false => fixed(),
+            };
+        };
+        let why_not = match look_up(key)?.kept() {
+            _ if NOT_DRAWN.iter().any(|start| key.starts_with(start)) => {
+                Some("trials must read the same data and keep to their own places")
+            }
+            Kept::Never if !OF_STEPS.contains(&key) => {
+                Some("it changes no model, so trials would differ in their time alone")
+            }
+            _ => None,
+        };
+        if let Some(why) = why_not {
+            return Err(fail(format!("{why}: give one value")));
         }
         let (key, range) = (key.to_owned(), range.map_err(fail)?);
         Ok(Self::Drawn(Dimension { key, range, text: pair.to_owned() }))
+    }
+}
+
+/// Whether a setting of the run or of a table takes no such value.
+fn is_refused(key: &str, value: &str) -> bool {
+    match look_up(key) {
+        // Others may follow one that is set elsewhere.
+        Ok(found @ (Found::Run(..) | Found::Table(..))) => {
+            found.set(&mut Config::default(), value).is_err()
+        }
+        _ => false,
     }
 }
 
@@ -426,7 +449,14 @@ mod tests {
             ("data.eval_fraction=uniform(0.1,0.2)", "the same data"),
             ("checkpoint.dir=choice(a,b)", "places"),
             ("model.dim=8", "none has a range"),
-            ("model.dim=lgo(8,9)", "none has a range"),
+            ("model.dim=lgo(8,9)", "model.dim=lgo(8,9): that is neither a value nor a range"),
+            ("model.dim=logg(8,9)", "write log(A,B), uniform(A,B),"),
+            ("model.dim=LOG(8,9)", "neither a value nor a range"),
+            ("tables.users.lr=log(0.1,0.2", "neither a value nor a range"),
+            ("model.target=int(8", "none has a range"),
+            ("threads=int(1,2)", "it changes no model"),
+            ("tiers.dram=choice(1MiB,2MiB)", "it changes no model"),
+            ("tables.users.place=choice(tiers,memory)", "it changes no model"),
         ] {
             let why = space(&[pair]).unwrap_err();
             assert!(why.contains(says) && !why.contains('\n'), "{pair}: {why}");

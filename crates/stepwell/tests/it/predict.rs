@@ -400,8 +400,10 @@ fn precision_by_group_and_figures_by_value_are_those_of_plain_loops() {
         }
     }
     assert!(eval(&["--by", "user"]).contains("user = u9: AUC"));
-    let said = shop.fails(&["eval", "saved", "--data", "new.csv", "--at", "3"]);
-    assert!(said.contains("--group"), "{said}");
+    for (flag, needs) in [("--at", "--group"), ("--top", "--by")] {
+        let said = shop.fails(&["eval", "saved", "--data", "new.csv", flag, "3"]);
+        assert!(said.contains(needs), "{said}");
+    }
 }
 
 #[test]

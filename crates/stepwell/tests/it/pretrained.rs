@@ -79,7 +79,10 @@ fn embeddings_from_parquet_stay_until_they_thaw() {
     assert!(ids.len() > 20, "{ids:?}");
     let vectors = write_vectors(&shop.path("vectors.parquet"), &ids);
     let frozen = ["--tables.users.optimizer=frozen", "--checkpoint=saved"];
-    shop.ok(&args(&[&data], &[&TABLES[..], &frozen].concat()));
+    let notes = shop.notes(&args(&[&data], &[&TABLES[..], &frozen].concat()));
+    let count = ids.len();
+    let note = format!("users begins with the embeddings of {count} ids in vectors.parquet");
+    assert!(notes.contains(&note), "{notes}");
     assert_eq!(embeddings(&shop, "saved", &ids), vectors);
     // The second day trains them; the file is no longer needed.
     fs::remove_file(shop.path("vectors.parquet")).unwrap();

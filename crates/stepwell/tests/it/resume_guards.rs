@@ -73,6 +73,30 @@ fn data_that_was_changed_in_its_middle_is_refused() {
 }
 
 #[test]
+fn settings_without_effect_may_change() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    let idle = ["--optim.rows.momentum", "0.5", "--optim.rows.eps", "1e-10"];
+    for (kind, more) in [("fm", &["--model.hidden", "4,4"][..]), ("deepfm", &idle)] {
+        let of = |saved, more: &[&'static str]| {
+            let mut args = train(&data, saved, &["--model", kind, "--checkpoint.best", "logloss"]);
+            args.extend(["--report", "report.json", "--force"]);
+            args.extend(more);
+            shop.ok(&args);
+            shop.report("report.json")
+        };
+        let whole = of("whole", &["--data.epochs", "2"]);
+        of("saved", &[]);
+        let resumed = of("saved", &[&["--data.epochs", "2", "--resume"], more].concat());
+        assert_eq!(resumed["model_digest"], whole["model_digest"], "{kind}");
+        // The best checkpoint so far is still known.
+        let best = |saved: &str| shop.report(&format!("{saved}/best.json"))["step"].clone();
+        assert_eq!(best("saved"), best("whole"), "{kind}");
+        shop.ok(&[&["eval", "saved"], more].concat());
+    }
+}
+
+#[test]
 fn skipped_lines_count_on() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 3000);

@@ -214,6 +214,7 @@ fn searches_without_sense_are_refused_in_one_line() {
     fs::write(shop.path("full/mine"), "").unwrap();
     for (more, says) in [
         (&["--set", "optim.rows.lr=0.1"][..], "none has a range"),
+        (&["--set", "optim.dense.lr=LOG(1,2)"], "that is neither a value nor a range: write log("),
         (&["--set", "optim.dense.lr=log(0,1)"], "log(A,B) with 0 < A < B"),
         (&["--set", "model.dimm=int(1,2)"], "did you mean 'model.dim'"),
         (&["--set", "model.dim=int(0,2)"], "model.dim"),

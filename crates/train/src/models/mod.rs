@@ -35,7 +35,7 @@
 mod graph;
 mod pairs;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use stepwell_base::TableId;
@@ -269,15 +269,18 @@ fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
 
 /// Refuses parameters, named after columns, whose names would be the same in exports.
 fn check_names(graph: &Graph<f32>) -> Result<()> {
-    let mut seen = HashSet::new();
-    let names = graph.parameters().iter().map(|parameter| parameter.name.replace('/', "."));
-    match names.into_iter().find(|name| !seen.insert(name.clone())) {
-        None => Ok(()),
-        Some(name) => Err(Error::Config(format!(
-            "two parameters would be exported as {name}: give columns names that differ in more \
-             than '/' and '.'"
-        ))),
+    let mut seen = HashMap::new();
+    for parameter in graph.parameters() {
+        let (name, exported) = (&parameter.name, parameter.name.replace('/', "."));
+        if let Some(other) = seen.insert(exported.clone(), name) {
+            let [one, two] = [other, name].map(|of| of.rsplit_once('/').map_or(&**of, |of| of.0));
+            return Err(Error::Config(format!(
+                "layers {one} and {two} would both be exported as {exported}: rename a layer, or \
+                 the column that it is named after, so that they differ in more than '/' and '.'"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// Returns the settings of table `name`; a table that is not in `tables` has all defaults.
@@ -326,7 +329,9 @@ fn table_of(
 }
 
 /// The optimizer of a table's rows.
-fn row_optimizer(config: &RowOptimizerConfig) -> std::result::Result<RowOptimizer, OptimError> {
+pub(crate) fn row_optimizer(
+    config: &RowOptimizerConfig,
+) -> std::result::Result<RowOptimizer, OptimError> {
     let rule = match config.kind {
         RowOptimizerKind::Sgd => Rule::sgd(config.lr).into(),
         RowOptimizerKind::Momentum => Rule::Momentum(momentum(config)).into(),

@@ -216,6 +216,33 @@ fn layers_that_fit_nothing_are_refused_by_name() {
     }
 }
 
+#[test]
+fn names_that_stand_for_nothing_are_refused_with_the_fix() {
+    for (layers, says) in [
+        (
+            vec![linear("logit", "column:item-user", 1)],
+            "column:item-user, but the input has these columns in the reverse order: swap them",
+        ),
+        (
+            vec![linear("logit", "input[0..9999]", 1)],
+            "input[0..9999], but the input has 210 lanes: give input[A..B] with A < B and B at \
+             most 210",
+        ),
+        (vec![linear("logit", "input[3..3]", 1)], "give input[A..B] with A < B"),
+        (
+            vec![linear("a/b", "input", 4), linear("a.b", "a/b", 4), linear("logit", "a.b", 1)],
+            "layers a/b and a.b would both be exported as a.b.weight: rename a layer",
+        ),
+        (
+            vec![linear(&"n".repeat(101), "input", 1)],
+            "model.layers.1.name has 101 bytes: give at most 100",
+        ),
+    ] {
+        let said = refused(&layers);
+        assert!(said.contains(says) && !said.contains('\n'), "{says}: {said}");
+    }
+}
+
 /// A model without embeddings has no lanes for them, whatever `model.dim` is.
 #[test]
 fn embeddings_that_no_layer_reads_do_not_exist() {

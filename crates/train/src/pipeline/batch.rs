@@ -244,7 +244,7 @@ impl BatchStage {
                 if let Some(negatives) = self.cut.negatives
                     && pass.purpose == Purpose::Train
                 {
-                    negatives.leave_out(&mut chunk, pass)?;
+                    self.counters.add_left_out(negatives.leave_out(&mut chunk, pass)?);
                 }
                 match &mut self.feed.shared {
                     Some(shared) => shared.give(chunk),

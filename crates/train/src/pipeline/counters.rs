@@ -20,6 +20,7 @@ pub(crate) struct Counters {
     /// Counts of the planner.
     pub(crate) rows: Arc<RowCounters>,
     skipped: AtomicU64,
+    left_out: AtomicU64,
     /// Ids cut from lists in the first epoch, and the number of that epoch.
     cut_lists: Mutex<(Option<u64>, CutLists)>,
     keys_asked: AtomicU64,
@@ -34,6 +35,15 @@ impl Counters {
     /// Malformed lines that were skipped.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_left_out(&self, negatives: usize) {
+        self.left_out.fetch_add(negatives as u64, Ordering::Relaxed);
+    }
+
+    /// Negatives left out of training.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 
     /// Counts the ids cut from lists of `chunk`, if `pass` belongs to the first epoch. If several

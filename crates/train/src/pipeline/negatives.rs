@@ -31,11 +31,11 @@ impl Negatives {
         (rate < 1.0).then_some(Self { rate, seed: config.seed })
     }
 
-    /// Removes the other examples from a chunk of `pass`.
+    /// Removes the other examples from a chunk of `pass`, and returns their number.
     ///
     /// # Errors
     /// A label that is neither 0 nor 1.
-    pub(super) fn leave_out(self, chunk: &mut Chunk, pass: &Pass) -> Result<()> {
+    pub(super) fn leave_out(self, chunk: &mut Chunk, pass: &Pass) -> Result<usize> {
         let examples = lines_within(chunk, &chunk.lines, pass.end);
         let mut kept = Vec::with_capacity(examples);
         for example in 0..examples {
@@ -55,7 +55,7 @@ impl Negatives {
             }
         }
         chunk.keep(&kept);
-        Ok(())
+        Ok(examples - kept.len())
     }
 
     fn refused(self, chunk: &Chunk, pass: &Pass, line: u32, share: f32) -> Error {

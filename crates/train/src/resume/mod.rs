@@ -1,11 +1,16 @@
 //! State that a run writes into its checkpoints besides rows and dense parameters, and reads back.
 
+mod idle;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
-use stepwell_settings::{Config, as_given, model_settings, resumed_settings, unnamed_text};
+use stepwell_settings::{
+    Config, as_given, model_settings, resumed_settings, to_json, unnamed_text,
+};
 
+use self::idle::Idle;
 use crate::batch::RunPosition;
 use crate::data_file::{DataFile, identify};
 use crate::{Error, Result};
@@ -175,14 +180,17 @@ impl RunState {
     /// Names the first difference.
     pub fn check(&self, now: &Self, checkpoint: &Checkpoint) -> Result<()> {
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
-        if let Some((key, was, is)) = self.differs(&now.model) {
+        let idle = Idle::of(&self.config, &now.config);
+        let counts = |(key, _): &&(String, String)| !idle.has(key);
+        if let Some((key, was, is)) = self.differs(now.model.iter().filter(counts)) {
             return wrong(format!(
                 "was trained with {key} = {}, this run has {}; a resumed run must keep it",
                 as_given(&was),
                 as_given(is)
             ));
         }
-        if let Some((key, was)) = self.model.iter().find(|(k, _)| lacks(&now.model, k)) {
+        let mut known = self.model.iter().filter(counts);
+        if let Some((key, was)) = known.find(|(k, _)| lacks(&now.model, k)) {
             let was = as_given(was);
             return wrong(format!("was trained with {key} = {was}, which this run does not have"));
         }
@@ -246,15 +254,17 @@ impl RunState {
         let mut now = model_settings(config);
         // Scores depend on the negatives that were left out.
         let is_of_data = |key: &str| key.starts_with("data.") && key != NEGATIVE_RATE;
-        now.retain(|(key, _)| !is_of_data(key) && !key.starts_with("synth."));
+        let idle = Idle::of(&self.config, &to_json(config));
+        let counts = |key: &str| !is_of_data(key) && !key.starts_with("synth.") && !idle.has(key);
+        now.retain(|(key, _)| counts(key));
         // Settings that are listed only if they differ from their default are missing in `now` if
         // they were changed back.
         let unnamed = self.model.iter().find_map(|(key, was)| {
-            let counts = key.starts_with("columns.") || key == NEGATIVE_RATE;
-            let is = unnamed_text(key).filter(|_| counts)?;
+            let is_kept = key.starts_with("columns.") || key == NEGATIVE_RATE;
+            let is = unnamed_text(key).filter(|_| is_kept && !idle.has(key))?;
             lacks(&now, key).then(|| (key.as_str(), was.clone(), is))
         });
-        let differs = self.differs(&now);
+        let differs = self.differs(now.iter());
         let differs = differs.map(|(key, was, is)| (key, was, is.to_owned())).or(unnamed);
         match differs {
             None => Ok(()),
@@ -272,11 +282,11 @@ impl RunState {
 
     /// Settings that differ from `now`, in the order of `now`, then settings that are gone.
     pub(crate) fn differences(&self, now: &[(String, String)]) -> Vec<Difference> {
-        let changed = now.iter().filter_map(|(key, is)| {
-            let (_, was, _) = self.differs(&[(key.clone(), is.clone())])?;
+        let changed = now.iter().filter_map(|setting| {
+            let (key, was, is) = self.differs([setting])?;
             let is = if is.is_empty() { "nothing" } else { as_given(is) };
             let (was, is) = (as_given(&was).to_owned(), is.to_owned());
-            Some(Difference { key: key.clone(), was, is })
+            Some(Difference { key: key.to_owned(), was, is })
         });
         let gone = self.model.iter().filter(|(key, _)| lacks(now, key));
         let gone = gone.map(|(key, was)| {
@@ -287,10 +297,13 @@ impl RunState {
     }
 
     /// The first setting of `now` that had another value: its key, old and new value.
-    fn differs<'a>(&self, now: &'a [(String, String)]) -> Option<(&'a str, String, &'a str)> {
+    fn differs<'a>(
+        &self,
+        now: impl IntoIterator<Item = &'a (String, String)>,
+    ) -> Option<(&'a str, String, &'a str)> {
         // Settings that a checkpoint of an earlier build lacks had their defaults.
         let defaults = model_settings(&Config::default());
-        now.iter().find_map(|(key, is)| {
+        now.into_iter().find_map(|(key, is)| {
             let in_order = [&self.model, &defaults];
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
             let was = was.map(|(_, was)| was.clone());

@@ -1,6 +1,6 @@
 use serde_json::json;
 use stepwell_nn::Precision;
-use stepwell_settings::{FeatureConfig, ModelKind, to_json};
+use stepwell_settings::{FeatureConfig, ModelKind, look_up, to_json};
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn state(config: &Config) -> RunState {
         files: Vec::new(),
         train_end: None,
         model: model_settings(config),
-        config: Value::Null,
+        config: to_json(config),
         kernels: String::new(),
         job: String::new(),
         earlier: Some(Vec::new()),
@@ -59,27 +59,26 @@ fn a_setting_that_an_earlier_build_did_not_know_was_as_it_is_by_default() {
 
 #[test]
 fn how_data_is_read_is_kept() {
-    let of = |config: &Config| RunState { config: to_json(config), ..state(config) };
     let mut quoted = Config::default();
     (quoted.data.header, quoted.data.separator) = (Some(false), Some(";".to_owned()));
-    let was = of(&quoted);
+    let was = state(&quoted);
     let check = |now: &RunState| {
         was.check(now, &checkpoint()).map_err(|error| error.to_string()).err().unwrap_or_default()
     };
-    assert_eq!(check(&of(&quoted)), "");
+    assert_eq!(check(&state(&quoted)), "");
     let mut other = quoted.clone();
     other.data.header = None;
-    assert!(check(&of(&other)).contains("data.header = false, this run has nothing"));
+    assert!(check(&state(&other)).contains("data.header = false, this run has nothing"));
     other.data.header = Some(true);
-    assert!(check(&of(&other)).contains("data.header = false, this run has true"));
+    assert!(check(&state(&other)).contains("data.header = false, this run has true"));
     let mut other = quoted.clone();
     other.data.separator = Some(",".to_owned());
-    assert!(check(&of(&other)).contains("data.separator = ;, this run has ,"));
+    assert!(check(&state(&other)).contains("data.separator = ;, this run has ,"));
     let mut other = quoted.clone();
     other.data.format = stepwell_data::Format::Csv;
-    assert!(check(&of(&other)).contains("data.format = auto, this run has csv"));
+    assert!(check(&state(&other)).contains("data.format = auto, this run has csv"));
     // A checkpoint that does not record how data is read.
-    assert_eq!(check(&state(&quoted)), "");
+    assert_eq!(check(&RunState { config: Value::Null, ..state(&quoted) }), "");
     // Jobs keep their identity.
     assert_eq!(was.model, state(&Config::default()).model);
 }
@@ -254,6 +253,55 @@ fn what_differs_is_named_and_so_is_what_is_no_more() {
     was.model.push(("model.beauty".to_owned(), "much".to_owned()));
     let error = check(&was, &Config::default()).unwrap_err();
     assert!(error.contains("model.beauty = much"), "{error}");
+}
+
+/// The settings with these values.
+fn given(pairs: &[&str]) -> Config {
+    let mut config = Config::default();
+    for pair in pairs {
+        let (key, value) = pair.split_once('=').unwrap_or_default();
+        look_up(key).and_then(|found| found.set(&mut config, value)).expect(pair);
+    }
+    config
+}
+
+#[test]
+fn settings_without_effect_do_not_count() {
+    let fm = "model.kind=fm";
+    let two = ["optim.rows.kind=adam", "tables.embedding.optimizer=adagrad"];
+    for (was, now) in [
+        (&[][..], &["optim.rows.momentum=0.9"][..]),
+        (&[], &["optim.rows.eps=1e-10", "optim.dense.beta1=0.9", "optim.dense.eps=1e-8"]),
+        (&[], &["optim.rows.l2=0", "optim.dense.schedule=constant"]),
+        (&[], &["optim.dense.decay_steps=9", "model.experts=9"]),
+        (&[fm], &[fm, "model.hidden=8", "model.dropout=0.5"]),
+        (&["model.kind=lr"], &["model.kind=lr", "model.dim=3", "model.init_range=1"]),
+        (&["rows.expire_after=9"], &["rows.expire_after=9", "rows.history=true"]),
+        (&["optim.rows.kind=frozen"], &["optim.rows.kind=frozen", "optim.rows.l1=1"]),
+        (&two[..1], &[two[0], "optim.rows.beta1=0.9"]),
+    ] {
+        for (was, now) in [(was, now), (now, was)] {
+            let (was, now) = (state(&given(was)), given(now));
+            assert_eq!(check(&was, &now), Ok(()), "{was:?}");
+            assert!(was.check_model(&now, &checkpoint()).is_ok(), "{was:?}");
+        }
+    }
+    for (was, now, says) in [
+        (
+            &[][..],
+            &["optim.rows.eps=1e-9"][..],
+            "optim.rows.eps = nothing, this run has 0.000000001",
+        ),
+        (&["optim.rows.l2=0.1"], &["optim.rows.l2=0"], "optim.rows.l2 = 0.1"),
+        (&[fm, "model.hidden=8"], &["model.hidden=9"], "model.kind = Fm"),
+        (&two[..], &two[..1], "tables.embedding"),
+        (&two, &[two[0], two[1], "optim.rows.beta1=0.5"], ""),
+        (&["optim.dense.ema=0.9"], &[], "optim.dense.ema = 0.9"),
+        (&["ranks=4", "sync.rows=async"], &["sync.rows=exact"], "sync.rows = async"),
+    ] {
+        let error = check(&state(&given(was)), &given(now)).unwrap_err();
+        assert!(error.contains(says), "{says}: {error}");
+    }
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub(super) fn start(plan: &RunPlan<'_>, around: &Surroundings, sources: &Sources
         accept(checkpoint, around, &state)?;
         (state.position, state.earlier) = (was.position, was.earlier);
         (state.waited, state.plateaus) = (was.waited, was.plateaus);
+        // It is the same job even if settings without effect differ.
+        (state.model, state.job) = (was.model, was.job);
         if let Some(path) = sources.input.files().iter().find(|path| is_stream(path)) {
             (around.on_note)(&format!(
                 "{} is a stream, so whether it has the data of the earlier run cannot be checked: \

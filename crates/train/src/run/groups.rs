@@ -101,6 +101,7 @@ impl Opening<'_> {
             let rows = GivenRows { table, step, key_shards };
             let count = pretrained.put_into(rows, &group.store, &around.stop)?;
             info!(table = table.name, count, "pretrained embeddings");
+            (around.on_note)(&pretrained.note(&table.name, count));
         }
         Ok(())
     }

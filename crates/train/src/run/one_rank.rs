@@ -55,7 +55,8 @@ pub(super) fn run(config: &Config, around: &Surroundings) -> Result<Report> {
         let note = warm_up::after(plan, &report);
         note.iter().for_each(|note| (around.on_note)(note));
     }
-    one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
+    let notes = one_class_notes(&report, config.data.negative_rate);
+    notes.iter().for_each(|note| (around.on_note)(note));
     Ok(report)
 }
 

@@ -67,6 +67,24 @@ fn scores_are_those_of_the_kept_lines_corrected() {
 }
 
 #[test]
+fn a_rate_that_leaves_nothing_to_learn_is_named() {
+    let shop = shop(&[CLICK]);
+    for (click, says) in [
+        (0, "15 negatives were left out, and there is no positive); raise data.negative_rate"),
+        (1, "trained: data.negative_rate = 0.000001 leaves out negatives; raise it, or check"),
+    ] {
+        let mut rows = rows(20);
+        rows.iter_mut().enumerate().for_each(|(at, row)| row.click = at % 2 < click);
+        fs::write(shop.path("few.csv"), csv(&rows)).unwrap();
+        let args = ["train", "run.toml", "--data", "few.csv", "--data.eval_fraction", "0.25"];
+        let output = shop.run(&[&args[..], &["--data.negative_rate", "1e-6"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), click == 1, "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn a_model_keeps_its_share_of_negatives() {
     let shop = shop(&[CLICK]);
     train(&shop, "run.toml", "rows.csv", &[&GIVEN[..], &["--checkpoint", "saved"]].concat());

@@ -70,12 +70,8 @@ impl Compiler<'_> {
         }
         let why = if self.layers.iter().any(|of| of.name == name) {
             "which isn't before it: give layers in the order in which they are computed"
-        } else if name.starts_with("column:") {
-            "but the model reads no such column, or several features of it (column:NAME/1 is the \
-             first)"
         } else {
-            "which is neither a layer nor a part of the input: input, embeddings, dense, \
-             first_order, column:NAME"
+            &self.input.why_not(name)
         };
         Err(format!("layer '{}' has the input {name}, {why}", layer.name))
     }

@@ -19,6 +19,8 @@ use crate::features::{FeaturePart, Features};
 const COLUMN: &str = "column:";
 /// Prefix of names of bins.
 const BIN: &str = "bin:";
+/// Prefix of names of lanes.
+const LANES: &str = "input[";
 
 /// The model's input: its parts, and their names.
 #[derive(Clone, Debug)]
@@ -143,7 +145,7 @@ impl<'a> ModelInput<'a> {
             "dense" => return Some(self.dense()),
             _ => {}
         }
-        if let Some(lanes) = name.strip_prefix("input[").and_then(|rest| rest.strip_suffix(']')) {
+        if let Some(lanes) = name.strip_prefix(LANES).and_then(|rest| rest.strip_suffix(']')) {
             let (start, end) = lanes.split_once("..")?;
             let range = start.parse().ok()?..end.parse().ok()?;
             return (range.start < range.end && range.end <= self.whole().end).then_some(range);
@@ -153,11 +155,36 @@ impl<'a> ModelInput<'a> {
         }
         let column = name.strip_prefix(COLUMN)?;
         self.part(column).or_else(|| {
-            column.match_indices('-').find_map(|(at, _)| {
-                let (first, last) = (self.part(&column[..at])?, self.part(&column[at + 1..])?);
-                (first.start <= last.start).then_some(first.start..last.end)
-            })
+            let mut ends = self.ends(column).filter(|[first, last]| first.start <= last.start);
+            ends.next().map(|[first, last]| first.start..last.end)
         })
+    }
+
+    /// The parts `A` and `B` of each way to read `name` as `A-B`.
+    fn ends(&self, name: &str) -> impl Iterator<Item = [Range<usize>; 2]> {
+        name.match_indices('-')
+            .filter_map(|(at, _)| Some([self.part(&name[..at])?, self.part(&name[at + 1..])?]))
+    }
+
+    /// Why no part is called `name`, and the fix.
+    pub(super) fn why_not(&self, name: &str) -> String {
+        if name.starts_with(LANES) {
+            let count = self.whole().end;
+            return format!(
+                "but the input has {count} lanes: give {LANES}A..B] with A < B and B at most {count}"
+            );
+        }
+        let Some(column) = name.strip_prefix(COLUMN) else {
+            return "which is neither a layer nor a part of the input: input, embeddings, dense, \
+                    first_order, column:NAME"
+                .to_owned();
+        };
+        match self.ends(column).next() {
+            Some(_) => "but the input has these columns in the reverse order: swap them".to_owned(),
+            None => "but the model reads no such column, or several features of it \
+                     (column:NAME/1 is the first)"
+                .to_owned(),
+        }
     }
 
     /// The columns of a feature, of one of its ids, or of a dense column.

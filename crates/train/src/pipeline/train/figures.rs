@@ -194,7 +194,8 @@ impl Figures {
     pub(super) fn epoch_trained(&mut self, is_finite: impl FnOnce() -> Result<bool>) -> Result<()> {
         let metrics = self.progressive.take();
         if metrics.examples == 0 && self.at_start && self.measured.examples == 0 {
-            return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
+            let (skipped, left_out) = (self.counters.skipped(), self.counters.left_out());
+            return Err(Error::NothingToTrain { skipped, left_out });
         }
         if !is_finite()? {
             return Err(self.diverged(f64::NAN));
