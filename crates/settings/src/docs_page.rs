@@ -16,9 +16,9 @@ Every setting has a key. Give it in a file (`dram = \"8GiB\"` under `[tiers]`), 
 tiers.dram=8GiB`, or as a flag (`--tiers.dram 8GiB`); flags win over `--set`, which wins over the
 file. `stepwell config` lists all settings with this machine's defaults. Bytes may have a unit.
 
-A resumed run must keep the settings that affect the bits of the model: those marked *yes*, and
-those marked *where it counts* unless they have no effect (those of `dcn` for another model, those
-of the built-in stream if there is data). All others may change between runs.
+A resumed run must keep the settings that affect the bits of the model: those marked *yes* or
+*where it counts*, unless they have no effect (those of `dcn` for another model, those of the
+built-in stream if there is data). All others may change between runs.
 
 ";
 

@@ -125,10 +125,10 @@ fn open(path: &Path, ids: &str) -> std::result::Result<Texts, DataError> {
 fn without_path(error: DataError) -> String {
     match error {
         DataError::NoColumn { column, why, .. } if column == EMBEDDINGS => {
-            format!("{why}; call the column with the lists of numbers {EMBEDDINGS}")
+            format!("{why}; call the column with the lists of numbers '{EMBEDDINGS}'")
         }
         DataError::NoColumn { why, .. } => {
-            format!("{why}; call the column of ids {IDS}, or like the table's column")
+            format!("{why}; call the column of ids '{IDS}', or like the table's column")
         }
         DataError::Path { why, .. } | DataError::Missing { why, .. } => why,
         other => other.to_string(),

@@ -78,21 +78,20 @@ fn settings_without_effect_may_change() {
     let data = shop.examples("data.tsv", 1000);
     let idle = ["--optim.rows.momentum", "0.5", "--optim.rows.eps", "1e-10"];
     for (kind, more) in [("fm", &["--model.hidden", "4,4"][..]), ("deepfm", &idle)] {
-        let of = |saved, more: &[&'static str]| {
-            let mut args = train(&data, saved, &["--model", kind, "--checkpoint.best", "logloss"]);
-            args.extend(["--report", "report.json", "--force"]);
-            args.extend(more);
-            shop.ok(&args);
+        let [whole, saved] = ["whole", "saved"].map(|name| format!("{name}-{kind}"));
+        let of = |saved: &str, more: &[&str]| {
+            let best = ["--checkpoint.best", "logloss", "--report", "report.json"];
+            shop.ok(&train(&data, saved, &[&["--model", kind], &best[..], more].concat()));
             shop.report("report.json")
         };
-        let whole = of("whole", &["--data.epochs", "2"]);
-        of("saved", &[]);
-        let resumed = of("saved", &[&["--data.epochs", "2", "--resume"], more].concat());
-        assert_eq!(resumed["model_digest"], whole["model_digest"], "{kind}");
+        let oracle = of(&whole, &["--data.epochs", "2"]);
+        of(&saved, &[]);
+        let resumed = of(&saved, &[&["--data.epochs", "2", "--resume"], more].concat());
+        assert_eq!(resumed["model_digest"], oracle["model_digest"], "{kind}");
         // The best checkpoint so far is still known.
         let best = |saved: &str| shop.report(&format!("{saved}/best.json"))["step"].clone();
-        assert_eq!(best("saved"), best("whole"), "{kind}");
-        shop.ok(&[&["eval", "saved"], more].concat());
+        assert_eq!(best(&saved), best(&whole), "{kind}");
+        shop.ok(&[&["eval", &saved], more].concat());
     }
 }
 

@@ -225,10 +225,10 @@ fn names_that_stand_for_nothing_are_refused_with_the_fix() {
         ),
         (
             vec![linear("logit", "input[0..9999]", 1)],
-            "input[0..9999], but the input has 210 lanes: give input[A..B] with A < B and B at \
+            "input[0..9999], but the input has 210 columns: give input[A..B] with A < B, and B at \
              most 210",
         ),
-        (vec![linear("logit", "input[3..3]", 1)], "give input[A..B] with A < B"),
+        (vec![linear("logit", "input[3..3]", 1)], "give input[A..B] with A < B,"),
         (
             vec![linear("a/b", "input", 4), linear("a.b", "a/b", 4), linear("logit", "a.b", 1)],
             "layers a/b and a.b would both be exported as a.b.weight: rename a layer",

@@ -293,7 +293,7 @@ fn settings_without_effect_do_not_count() {
             "optim.rows.eps = nothing, this run has 0.000000001",
         ),
         (&["optim.rows.l2=0.1"], &["optim.rows.l2=0"], "optim.rows.l2 = 0.1"),
-        (&[fm, "model.hidden=8"], &["model.hidden=9"], "model.kind = Fm"),
+        (&[fm, "model.hidden=8"], &["model.hidden=9"], "model.kind = fm"),
         (&two[..], &two[..1], "tables.embedding"),
         (&two, &[two[0], two[1], "optim.rows.beta1=0.5"], ""),
         (&["optim.dense.ema=0.9"], &[], "optim.dense.ema = 0.9"),

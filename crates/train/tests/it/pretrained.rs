@@ -196,11 +196,11 @@ fn what_is_wrong_with_a_file_is_named() {
         (
             "item,vector\ni1,1|2|3|4\n",
             "its header has no column embedding: it has item, vector; call the column with the \
-             lists of numbers embedding",
+             lists of numbers 'embedding'",
         ),
         (
             "thing,embedding\ni1,1|2|3|4\n",
-            "its header has no column id: it has thing, embedding; call the column of ids id, or \
+            "its header has no column id: it has thing, embedding; call the column of ids 'id', or \
              like the table's column",
         ),
         ("item,embedding\n", "has a header, but no record below it"),

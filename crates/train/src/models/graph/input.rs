@@ -171,7 +171,8 @@ impl<'a> ModelInput<'a> {
         if name.starts_with(LANES) {
             let count = self.whole().end;
             return format!(
-                "but the input has {count} lanes: give {LANES}A..B] with A < B and B at most {count}"
+                "but the input has {count} columns: give {LANES}A..B] with A < B, and B at most \
+                 {count}"
             );
         }
         let Some(column) = name.strip_prefix(COLUMN) else {
