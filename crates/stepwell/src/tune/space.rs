@@ -27,8 +27,9 @@ const NOT_DRAWN: [&str; 8] = [
     "ranks",
 ];
 
-/// Keys of settings that change no step, but how many there are, or which model is the best.
-const OF_STEPS: [&str; 4] = ["data.epochs", "data.batch", "train.evaluate_every", "train.patience"];
+/// Keys of settings that a resumed run may change, but trials can be compared by, by their start.
+const COMPARED: [&str; 5] =
+    ["data.epochs", "data.batch", "train.evaluate_every", "train.patience", "sync."];
 
 /// The values of `--set`, in their order: fixed and drawn ones.
 #[derive(Debug)]
@@ -179,7 +180,7 @@ impl Pair {
             _ if NOT_DRAWN.iter().any(|start| key.starts_with(start)) => {
                 Some("trials must read the same data and keep to their own places")
             }
-            Kept::Never if !OF_STEPS.contains(&key) => {
+            Kept::Never if !COMPARED.iter().any(|start| key.starts_with(start)) => {
                 Some("it changes no model, so trials would differ in their time alone")
             }
             _ => None,
