@@ -153,7 +153,8 @@ pub const SETTINGS: &[Setting] = &[
         "model.kind",
         model.kind = ModelKind::DeepFm,
         Always,
-        "lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe, ple, din, two_tower or graph"
+        "lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, mmoe, ple, din, \
+         two_tower or graph"
     ),
     setting!("model.dim", model.dim = 16, Always, "lanes of an embedding")
         .check(|config| check::count(config.model.dim, check::DIM_MAX))

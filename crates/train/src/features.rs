@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use stepwell_base::Key;
 use stepwell_data::{Chunk, Layout, ReadOptions, Schema};
 use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
-use stepwell_nn::BINS;
 use stepwell_settings::{Config, LayerConfig, LayerKind, ModelConfig, ModelKind};
 
+use crate::derived::Derived;
 use crate::{Error, Result};
 
 /// The most columns of the model's input.
@@ -59,39 +59,6 @@ pub(crate) struct Features {
     sequences: Vec<usize>,
     /// Numbers of the features whose ids the model counts by bin.
     counted: Vec<usize>,
-}
-
-/// A dense feature made from the ids of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Derived {
-    /// Number of ids.
-    Length {
-        /// Number of the column.
-        column: usize,
-    },
-    /// Bin of the first id's key, or -1 without ids: the upper bits of the key.
-    Bin {
-        /// Number of the column.
-        column: usize,
-    },
-}
-
-impl Derived {
-    /// Its value for an example.
-    pub(crate) fn of(self, chunk: &Chunk, example: usize) -> f32 {
-        match self {
-            Self::Length { column } => chunk.bag(example, column).len() as f32,
-            Self::Bin { column } => {
-                chunk.bag(example, column).first().map_or(-1.0, |key| bin_of(*key) as f32)
-            }
-        }
-    }
-}
-
-/// Bin of a key.
-fn bin_of(key: Key) -> u64 {
-    const BITS: u32 = BINS.trailing_zeros();
-    key.0 >> (u64::BITS - BITS)
 }
 
 /// A feature's part of the model's input.

@@ -9,6 +9,7 @@ mod batch;
 mod capacity;
 mod data_file;
 mod dense;
+mod derived;
 mod error;
 mod exchange;
 mod features;
@@ -46,7 +47,7 @@ pub use metrics::{
     AtMetrics, Evaluation, GroupMeter, GroupMetrics, LabelMetrics, Meter, Metrics, RecallMeter,
     RecallMetrics, Scored,
 };
-pub use models::{kernels, pair_layers};
+pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use ranks::{Late, Ranks};
@@ -57,7 +58,7 @@ pub use report::{
 pub use resume::{FallenRate, FallenRates, Metric, RunState, Waited};
 pub use run::{
     DenseParts, ReadyData, RowsAtStart, Surroundings, dense_parts, evaluate, forecast,
-    layer_columns, layers, plan, ready_data, synth_options, tables, train,
+    layer_columns, layers, pair_layers, plan, ready_data, synth_options, tables, train,
 };
 pub use run_plan::StoragePlan;
 pub use statistics::with_statistics;

@@ -274,12 +274,12 @@ fn add_to<T: Scalar>(from: Matrix<'_, T>, mut to: MatrixMut<'_, T>, write: Write
 
 /// Numbers each row's item by the first row that has it, which has the same bits in all columns.
 fn number_items<T: Scalar>(items: Matrix<'_, T>, numbers: &mut [T]) {
-    for row in 0..items.rows() {
+    for (row, number) in numbers.iter_mut().enumerate() {
         let own = items.row(row);
         // The first lane tells nearly all items apart.
         let is_same = |of: &usize| items.row(*of)[0] == own[0] && items.row(*of) == own;
         let first = (0..row).find(is_same).unwrap_or(row);
-        numbers[row] = T::from_f64(first as f64);
+        *number = T::from_f64(first as f64);
     }
 }
 

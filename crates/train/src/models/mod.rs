@@ -33,7 +33,6 @@
 //! lack it.
 
 mod graph;
-mod pairs;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +50,6 @@ use stepwell_settings::{
     RowOptimizerConfig, RowOptimizerKind, ScheduleKind, TableConfig,
 };
 
-pub use self::pairs::pair_layers;
 use crate::features::{Features, TableInput};
 use crate::labels::{Label, labels};
 use crate::metrics::Meter;

@@ -11,7 +11,8 @@ use stepwell_settings::BestKind;
 
 use super::negatives::Negatives;
 use crate::batch::{Examples, Item, MiniBatch};
-use crate::features::{Derived, Features, TableInput};
+use crate::derived::Derived;
+use crate::features::{Features, TableInput};
 use crate::models::Model;
 use crate::run_plan::RunPlan;
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use stepwell_data::{Chunk, Position};
 
 use crate::batch::MiniBatch;
-use crate::features::{Derived, Gathered, TableInput, append_example};
+use crate::derived::Derived;
+use crate::features::{Gathered, TableInput, append_example};
 
 /// Returns the examples of `chunk` that come from its lines `lines`.
 pub(super) fn examples_at(chunk: &Chunk, lines: &Range<usize>) -> Range<usize> {

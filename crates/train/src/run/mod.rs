@@ -26,7 +26,7 @@ use stepwell_data::Sources;
 use stepwell_engine::TableSpec;
 use stepwell_engine::process_limits::{self, FilesWanted};
 use stepwell_nn::ParameterSpec;
-use stepwell_settings::{Config, LayerConfig};
+use stepwell_settings::{Config, LayerConfig, LayerKind};
 
 use self::build::{Beginning, StartWith, capacity, ranks_here};
 use self::execute::add_saves;
@@ -138,6 +138,20 @@ pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
 /// Settings from which no model can be built.
 pub fn layers(config: &Config) -> Result<Vec<LayerConfig>> {
     Model::layers(config, schema(config)?)
+}
+
+/// Names of the layers whose outputs are an example's vectors of its user and its item; `None` if
+/// the model doesn't rank items by dot products.
+///
+/// # Errors
+/// Settings from which no model can be built.
+pub fn pair_layers(config: &Config) -> Result<Option<[String; 2]>> {
+    if !config.trains_on_positives() {
+        return Ok(None);
+    }
+    let layers = layers(config)?;
+    let pairs = layers.iter().find(|layer| layer.kind == LayerKind::InBatchSoftmax);
+    Ok(pairs.and_then(|layer| layer.inputs.first_chunk().cloned()))
 }
 
 /// Number of columns of each of these layers of the model that `config` names.

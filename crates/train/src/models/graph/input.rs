@@ -1,13 +1,14 @@
 //! The model's input: its parts, and the names by which layers read them.
 //!
 //! ```text
-//! [ embedding of each feature in order | dense features | lengths of sequences | bins of ids ]
+//! [ embedding of each feature in order | dense features | lengths of sequences | bins ]
 //! ```
 //!
-//! Names of parts: `input` (all but lengths and bins), `embeddings`, `dense`, `column:NAME` (a feature,
-//! or a dense column), `column:NAME#K` (K-th id of a feature that isn't pooled), `column:NAME/K`
-//! (K-th feature of a column that has several), `column:A-B` (columns A to B as they are in the
-//! input), `input[4..8]` (lanes, for whatever has no name), `bin:NAME` (bin of a feature's id).
+//! Names of parts: `input` (all but lengths and bins), `embeddings`, `dense`, `column:NAME` (a
+//! feature, or a dense column), `column:NAME#K` (K-th id of a feature that isn't pooled),
+//! `column:NAME/K` (K-th feature of a column that has several), `column:A-B` (columns A to B as
+//! they are in the input), `input[4..8]` (lanes, for whatever has no name), `bin:NAME` (bin of a
+//! feature's id).
 
 use std::ops::Range;
 
