@@ -65,9 +65,9 @@ impl Config {
             let why = "a mean has the parameters after each step of all ranks";
             return refuse("optim.dense.ema".to_owned(), why, "no optim.dense.ema");
         }
-        if let Some((what, mend)) = self.with_statistics() {
+        if let Some((what, instead)) = self.with_statistics() {
             let why = "the statistics of all ranks are summed in each step";
-            return refuse(what, why, &mend);
+            return refuse(what, why, &instead);
         }
         if self.train.dense == DensePlace::Device {
             let why = "protocols move dense parameters in the host's memory";
