@@ -84,7 +84,7 @@ fn help_says_defaults_names_and_examples() {
         "[default: 4096]",
         "[default: all cores]",
         "[possible values: lr, fm, wide_deep, deepfm, dcn, dcn_v1, dlrm, final_mlp, mask_net, \
-         mmoe, ple, din, graph]",
+         mmoe, ple, din, two_tower, graph]",
         "[possible values: sgd, momentum, adagrad, adam]",
         "[possible values: lru-lfu, s3-fifo, sven]",
     ] {
