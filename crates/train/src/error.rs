@@ -235,8 +235,8 @@ fn nothing_left(skipped: u64, left_out: u64) -> String {
             "{skipped} malformed lines were skipped); lower data.eval_fraction or check the data"
         ),
         _ => format!(
-            "{left_out} negatives were left out, and there is no positive); raise \
-             data.negative_rate or check the label"
+            "{left_out} negatives were left out, and there is no positive); check the label, or \
+             raise data.negative_rate if it is below 1"
         ),
     }
 }

@@ -172,8 +172,9 @@ impl Features {
         let found = model.item.iter().find_map(|name| self.of_column(name));
         found.map(|feature| vec![feature]).ok_or_else(|| {
             Error::Config(
-                "model.log_q = true counts items by the first column of ids in model.item, which \
-                 has none with one feature: add one, or give model.log_q = false"
+                "model.log_q = true counts items by the first column of ids in model.item, but the \
+                 model reads no column of ids among them, or several features of it: name one, or \
+                 give model.log_q = false"
                     .to_owned(),
             )
         })

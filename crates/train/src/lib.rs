@@ -57,7 +57,7 @@ pub use report::{
 };
 pub use resume::{FallenRate, FallenRates, Metric, RunState, Waited};
 pub use run::{
-    DenseParts, ReadyData, RowsAtStart, Surroundings, dense_parts, evaluate, forecast,
+    DenseParts, PairLayers, ReadyData, RowsAtStart, Surroundings, dense_parts, evaluate, forecast,
     layer_columns, layers, pair_layers, plan, ready_data, synth_options, tables, train,
 };
 pub use run_plan::StoragePlan;

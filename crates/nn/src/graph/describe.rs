@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Graph;
 use crate::gemm::Precision;
 use crate::gemm::Scalar;
-use crate::layer::{GradientTarget, NodeId, Operation, Source};
+use crate::layer::{GradientTarget, Operation, Source};
 
 /// A node: its operation, its inputs, and the positions of its buffers.
 ///
@@ -15,8 +15,6 @@ use crate::layer::{GradientTarget, NodeId, Operation, Source};
 /// rows_max` of the gradients.
 #[derive(Clone, Debug)]
 pub struct NodeView<'a> {
-    /// Number of the node.
-    pub id: NodeId,
     /// Name of the node.
     pub name: &'a str,
     /// Operation.
@@ -40,8 +38,7 @@ pub struct NodeView<'a> {
 impl<T: Scalar> Graph<T> {
     /// The nodes in execution order; the backward pass runs in reverse.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeView<'_>> + ExactSizeIterator {
-        self.nodes.iter().zip(&self.layouts).enumerate().map(|(number, (node, layout))| NodeView {
-            id: NodeId(number),
+        self.nodes.iter().zip(&self.layouts).map(|(node, layout)| NodeView {
             name: &node.name,
             operation: node.layer.operation(),
             sources: &node.sources,

@@ -3,7 +3,7 @@
 use super::weights::{PackedWeights, Weights};
 use super::{Block, BlockGradients, Graph, Workspace};
 use crate::gemm::Scalar;
-use crate::layer::{NodeId, Purpose, clear_columns};
+use crate::layer::{NodeId, Purpose, Source, clear_columns};
 use crate::matrix::{Matrix, MatrixMut};
 
 /// Observes a pass over a block, on the thread that runs it.
@@ -32,12 +32,12 @@ pub struct Watched<'a, T: 'static, W> {
     shown: Option<Shown<'a, T>>,
 }
 
-/// Nodes whose outputs a forward pass copies.
+/// Outputs of nodes, and parts of the input, that a forward pass copies.
 #[derive(Debug)]
 pub struct Shown<'a, T> {
-    /// The nodes.
-    pub nodes: &'a [NodeId],
-    /// Their outputs side by side. // (rows, columns of all nodes)
+    /// What is copied.
+    pub sources: &'a [Source],
+    /// Their values side by side. // (rows, columns of all sources)
     pub values: &'a mut [T],
 }
 
@@ -47,23 +47,44 @@ impl<T: Scalar> Graph<T> {
         Watched { graph: self, watch, packed: None, purpose: Purpose::default(), shown: None }
     }
 
-    /// Copies the output of node `index`, which has just been computed, if it is shown.
-    fn show(&self, index: usize, rows: usize, workspace: &Workspace<T>, shown: &mut Shown<'_, T>) {
-        let columns = |node: &NodeId| self.layouts[node.0].columns;
-        let width: usize = shown.nodes.iter().map(columns).sum();
-        assert_eq!(shown.values.len(), rows * width, "outputs of all shown nodes");
+    /// Number of columns of a value.
+    pub fn columns_of(&self, source: &Source) -> usize {
+        match source {
+            Source::Columns(columns) => columns.len(),
+            Source::FirstOrder => 1,
+            Source::Node(node) => self.layouts[node.0].columns,
+        }
+    }
+
+    /// Copies the output of `node`, which has just been computed, if it is shown; after the first
+    /// node, also what is shown of the input.
+    fn show(
+        &self,
+        node: &Source,
+        block: &Block<'_, T>,
+        workspace: &Workspace<T>,
+        shown: &mut Shown<'_, T>,
+    ) {
+        let (rows, is_first) = (block.x.rows(), *node == Source::Node(NodeId(0)));
+        let width: usize = shown.sources.iter().map(|source| self.columns_of(source)).sum();
+        assert_eq!(shown.values.len(), rows * width, "all shown values");
         let mut start = 0;
-        for node in shown.nodes {
-            let end = start + columns(node);
-            if node.0 == index {
-                let layout = &self.layouts[index];
-                let range = layout.range(layout.value, rows, workspace.rows_max);
-                let output = Matrix::packed(&workspace.values[range], rows, layout.columns);
-                for (row, values) in shown.values.chunks_exact_mut(width).enumerate() {
-                    values[start..end].copy_from_slice(output.row(row));
+        for source in shown.sources {
+            let columns = start..start + self.columns_of(source);
+            start = columns.end;
+            let values = match source {
+                Source::Node(_) if source != node => continue,
+                Source::Node(NodeId(index)) => {
+                    let layout = &self.layouts[*index];
+                    let range = layout.range(layout.value, rows, workspace.rows_max);
+                    Matrix::packed(&workspace.values[range], rows, layout.columns)
                 }
-            }
-            start = end;
+                _ if !is_first => continue,
+                Source::Columns(range) => block.x.select(range.clone()),
+                Source::FirstOrder => Matrix::packed(block.first_order, rows, 1),
+            };
+            let rows = shown.values.chunks_exact_mut(width.max(1)).enumerate();
+            rows.for_each(|(row, to)| to[columns.clone()].copy_from_slice(values.row(row)));
         }
     }
 }
@@ -79,7 +100,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         Self { purpose, ..self }
     }
 
-    /// Copies the outputs of some nodes in the forward pass.
+    /// Copies some values in the forward pass.
     pub fn with_shown(self, shown: Shown<'a, T>) -> Self {
         Self { shown: Some(shown), ..self }
     }
@@ -101,7 +122,8 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
             let node = &graph.nodes[index];
             let purpose = purpose.of_node(node.state.clone(), node.statistics.clone());
             graph.forward_node(index, weights, block, workspace, purpose);
-            shown.iter_mut().for_each(|shown| graph.show(index, rows, workspace, shown));
+            let node = Source::Node(NodeId(index));
+            shown.iter_mut().for_each(|shown| graph.show(&node, block, workspace, shown));
             watch.passed(NodeId(index));
         }
         if let Some(layout) = graph.layouts.last() {

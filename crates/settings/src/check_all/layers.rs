@@ -53,6 +53,30 @@ impl Config {
         }
         Ok(())
     }
+
+    /// Refuses blocks of one example for layers that compare the examples of a block.
+    pub(super) fn check_blocks(&self) -> Outcome {
+        let (examples, blocks) = (self.data.mini_batch, self.train.blocks);
+        let compares = self.trains_on_positives() || self.normalizes_blocks();
+        if !compares || examples > blocks {
+            return Ok(());
+        }
+        Err(format!(
+            "data.mini_batch = {examples} and train.blocks = {blocks}: each block has one example, \
+             but the model compares the examples of a block; give many times more examples than \
+             blocks"
+        ))
+    }
+
+    /// Whether columns are normalized over a block of examples.
+    fn normalizes_blocks(&self) -> bool {
+        let is_one =
+            |layer: &LayerConfig| matches!(layer.kind, LayerKind::BatchNorm | LayerKind::Dice);
+        match self.model.kind {
+            ModelKind::Graph => self.model.layers.iter().any(is_one),
+            kind => self.model.batch_norm && kind.has_hidden_layers(),
+        }
+    }
 }
 
 fn check_name(number: usize, name: &str) -> Outcome {

@@ -34,6 +34,7 @@ impl Config {
         check_plateau(self)?;
         check_admission(&self.rows, &|key| format!("rows.{key}"), "give one of them")?;
         self.check_layers()?;
+        self.check_blocks()?;
         self.check_named()?;
         self.check_objective()
     }

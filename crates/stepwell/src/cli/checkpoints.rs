@@ -69,8 +69,8 @@ pub(crate) struct PredictArgs {
     /// Also write the labels before the scores
     #[arg(long, conflicts_with = "unlabelled")]
     pub(crate) label: bool,
-    /// Layer whose outputs to write after the scores, in a column each (may be given several
-    /// times)
+    /// Layer, or part of the model's input, to write after the scores, in a column each (may be
+    /// given several times)
     #[arg(long, value_name = "NAME")]
     pub(crate) layer: Vec<String>,
     /// The data has no label column

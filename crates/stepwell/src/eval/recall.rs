@@ -3,28 +3,30 @@
 use std::sync::{Mutex, PoisonError};
 
 use stepwell_settings::Config;
-use stepwell_train::{Observer, RecallMeter, RecallMetrics, Scored, pair_layers};
+use stepwell_train::{Observer, RecallMeter, RecallMetrics, Scored, layer_columns, pair_layers};
 
 use crate::failure::Failure;
 
 /// Collects the vectors of users and items as they are computed.
 pub(super) struct Recall {
-    /// Layers of the user's vector and the item's.
-    layers: [String; 2],
+    /// Layers of the user's vector and the item's, and the item's input.
+    layers: Vec<String>,
     meter: Mutex<RecallMeter>,
 }
 
 impl Recall {
     /// Prepares to measure the recall of the `k` best items by the model of `config`.
     pub(super) fn new(config: &Config, k: u32) -> Result<Self, Failure> {
-        let layers = pair_layers(config)?.ok_or_else(|| {
+        let pairs = pair_layers(config)?.ok_or_else(|| {
             Failure::Usage(format!(
                 "--at {k} needs --group COLUMN: only models of two towers rank all items, and this \
                  one is {}",
                 config.model.kind.name()
             ))
         })?;
-        Ok(Self { layers, meter: Mutex::new(RecallMeter::new(k)) })
+        let layers = [vec![pairs.user, pairs.item], pairs.item_inputs].concat();
+        let dim = layer_columns(config, &layers[..1])?[0];
+        Ok(Self { layers, meter: Mutex::new(RecallMeter::new(k, dim)) })
     }
 
     /// The figures.
@@ -35,7 +37,7 @@ impl Recall {
 
 impl Observer for Recall {
     fn layers(&self) -> Vec<String> {
-        self.layers.to_vec()
+        self.layers.clone()
     }
 
     fn scored(&self, scored: Scored<'_>) {

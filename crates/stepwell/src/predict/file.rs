@@ -61,7 +61,11 @@ impl Columns {
     }
 
     /// Refuses two columns with the same name.
-    pub(super) fn check(ids: &[String], labels: &[Label], with_labels: bool) -> Result<(), String> {
+    pub(super) fn check(
+        (ids, layers): (&[String], &[String]),
+        labels: &[Label],
+        with_labels: bool,
+    ) -> Result<(), String> {
         let scores = scores(labels);
         for (number, id) in ids.iter().enumerate() {
             let why = if ids[..number].contains(id) {
@@ -74,6 +78,10 @@ impl Columns {
                 continue;
             };
             return Err(format!("--id {id}: {why}"));
+        }
+        let twice = |(number, name): (usize, &String)| layers[..number].contains(name);
+        if let Some(name) = layers.iter().enumerate().position(|(at, name)| twice((at, name))) {
+            return Err(format!("--layer {}: named twice", layers[name]));
         }
         match labels.iter().find(|label| with_labels && scores.contains(&label.name)) {
             Some(label) => Err(format!(

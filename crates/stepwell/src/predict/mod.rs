@@ -75,7 +75,7 @@ fn predict(
     scoring.config.data.skip_max = 0;
     scoring.config.data.labels = !args.unlabelled;
     let learned = labels(&scoring.config).map_err(|error| error.to_string())?;
-    Columns::check(&args.id, &learned, args.label).map_err(Failure::Usage)?;
+    Columns::check((&args.id, &args.layer), &learned, args.label).map_err(Failure::Usage)?;
     let widths = layer_columns(&scoring.config, &args.layer)?;
     let ids = Some(&args.id).filter(|ids| !ids.is_empty());
     let names = ids.map(|ids| Names::open(&scoring.config, "--id", ids)).transpose()?;

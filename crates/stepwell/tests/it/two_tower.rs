@@ -97,7 +97,13 @@ fn scores_and_recall_follow_from_the_vectors() {
 fn what_has_no_vectors_is_refused() {
     let shop = trained();
     let said = shop.fails(&["predict", "saved", "--data", "data.csv", "--layer", "itme/unit"]);
-    assert!(said.contains("the model has no layer itme/unit: `stepwell config --graph`"), "{said}");
+    assert!(
+        said.contains("the model has no layer 'itme/unit': it has user1, user, user/unit"),
+        "{said}"
+    );
+    let twice = ["--layer", "item/unit", "--layer", "item/unit"];
+    let said = shop.fails(&[&["predict", "saved", "--data", "data.csv"][..], &twice].concat());
+    assert!(said.contains("--layer item/unit: named twice"), "{said}");
     let other = ["train", "--data", "data.csv", "--checkpoint", "other", "--model", "lr"];
     shop.ok(&[&other[..], &COLUMNS[..6], &["-q"]].concat());
     let said = shop.fails(&["eval", "other", "--data", "data.csv", "--at", "5"]);

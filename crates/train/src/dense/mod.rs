@@ -29,7 +29,7 @@ use std::ops::Range;
 use rayon::ThreadPool;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Dense, DenseView};
-use stepwell_nn::{LossSums, NodeId, Objective, tree_sum, tree_sum_of_subtrees};
+use stepwell_nn::{LossSums, Objective, Source, tree_sum, tree_sum_of_subtrees};
 
 pub(crate) use self::agreed::AgreedOptimizer;
 pub(crate) use self::device::DeviceDense;
@@ -131,7 +131,7 @@ pub(crate) struct Work<'a> {
     pub(crate) blocks: Blocks,
     pub(crate) trains: bool,
     /// Layers whose outputs are copied, if the pass doesn't train.
-    pub(crate) shown: &'a [NodeId],
+    pub(crate) shown: &'a [Source],
     pub(crate) on: Processor<'a>,
 }
 

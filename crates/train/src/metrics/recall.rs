@@ -2,13 +2,14 @@
 //!
 //! - **Why.** A model of two towers finds candidates among all items, so what counts is how it
 //!   ranks an item among all others, not among those that a user was shown.
-//! - **How.** The items are the distinct vectors of items in the data. For each positive example,
-//!   all items are ranked by their dot product with the vector of its user. Among equal scores,
-//!   each order is equally likely.
+//! - **How.** The items are the distinct inputs of the item's tower in the data, each with the first
+//!   vector that it got: the last bits of a vector may depend on the size of its block. For each
+//!   positive example, all items are ranked by their dot product with the vector of its user. Among
+//!   equal scores, each order is equally likely.
 //! - **Bounds.** [`POSITIVES_MAX`] positives and [`ITEMS_MAX`] items, with a vector each. Of more,
-//!   there is a sample, chosen by numbers of examples and hashes of vectors.
+//!   there is a sample, chosen by numbers of examples and hashes of inputs.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -40,8 +41,10 @@ pub struct RecallMetrics {
 #[derive(Debug)]
 pub struct RecallMeter {
     k: u32,
-    /// Positions of items by the bits of their vectors.
-    items: HashMap<Box<[u32]>, u64>,
+    /// Columns of each vector.
+    dim: usize,
+    /// Vectors of items by the hashes of their inputs.
+    items: BTreeMap<u64, Box<[f32]>>,
     /// Items with larger hashes are left out, unless a positive has them.
     hash_max: u64,
     positives: Vec<Positive>,
@@ -57,16 +60,19 @@ pub struct RecallMeter {
 struct Positive {
     number: u64,
     user: Box<[f32]>,
+    /// Hash of the item's input, and its vector.
+    hash: u64,
     item: Box<[f32]>,
     weight: f64,
 }
 
 impl RecallMeter {
-    /// A meter of the `k` items with the highest scores.
-    pub fn new(k: u32) -> Self {
+    /// A meter of the `k` items with the highest scores, for vectors of `dim` columns.
+    pub fn new(k: u32, dim: usize) -> Self {
         Self {
             k,
-            items: HashMap::new(),
+            dim,
+            items: BTreeMap::new(),
             hash_max: u64::MAX,
             positives: Vec::new(),
             seen: 0,
@@ -76,44 +82,44 @@ impl RecallMeter {
         }
     }
 
-    /// Adds examples of one label, whose layers are vectors of users and of items side by side.
+    /// Adds examples of one label, whose layers are the vector of a user, that of an item, and the
+    /// item's input.
     pub fn add(&mut self, scored: Scored<'_>) {
         let Scored { labels, weights, layers, .. } = scored;
-        let columns = layers.len() / labels.len().max(1);
-        if columns == 0 {
-            return;
-        }
-        for (number, (pair, label)) in layers.chunks_exact(columns).zip(labels).enumerate() {
-            let (user, item) = pair.split_at(columns / 2);
-            self.add_item(item);
+        let columns = (layers.len() / labels.len().max(1)).max(1);
+        for (number, (lanes, label)) in layers.chunks_exact(columns).zip(labels).enumerate() {
+            let (user, rest) = lanes.split_at(self.dim);
+            let (item, input) = rest.split_at(self.dim);
+            let hash = hash_of(input);
+            self.add_item(hash, item);
             if *label > 0.0 {
                 let weight =
                     f64::from(*label) * weights.get(number).map_or(1.0, |of| f64::from(*of));
-                self.add_positive(user, item, weight);
+                self.add_positive(user, (hash, item), weight);
             }
         }
     }
 
-    fn add_item(&mut self, item: &[f32]) {
-        let hash = hash_of(item);
+    fn add_item(&mut self, hash: u64, item: &[f32]) {
         if hash > self.hash_max {
             return;
         }
-        self.items.insert(item.iter().map(|lane| lane.to_bits()).collect(), hash);
+        self.items.entry(hash).or_insert_with(|| item.into());
         while self.items.len() > self.items_max {
             self.hash_max /= 2;
             let hash_max = self.hash_max;
-            self.items.retain(|_, hash| *hash <= hash_max);
+            self.items.retain(|hash, _| *hash <= hash_max);
         }
     }
 
-    fn add_positive(&mut self, user: &[f32], item: &[f32], weight: f64) {
+    fn add_positive(&mut self, user: &[f32], (hash, item): (u64, &[f32]), weight: f64) {
         let number = self.seen;
         self.seen += 1;
         if !number.is_multiple_of(self.every) {
             return;
         }
-        self.positives.push(Positive { number, user: user.into(), item: item.into(), weight });
+        let (user, item) = (user.into(), item.into());
+        self.positives.push(Positive { number, user, hash, item, weight });
         if self.positives.len() > self.positives_max {
             self.every *= 2;
             let every = self.every;
@@ -123,13 +129,8 @@ impl RecallMeter {
 
     /// Returns the figures and empties the meter.
     pub fn take(&mut self) -> RecallMetrics {
-        let k = self.k;
-        let Self { items, hash_max, positives, .. } = std::mem::replace(self, Self::new(k));
-        // Sorted, so that sums don't depend on the map's order.
-        let mut items: Vec<Box<[u32]>> = items.into_keys().collect();
-        items.sort_unstable();
-        let items: Vec<f32> =
-            items.iter().flat_map(|item| item.iter().map(|lane| f32::from_bits(*lane))).collect();
+        let Self { k, dim, .. } = *self;
+        let Self { items, hash_max, positives, .. } = std::mem::replace(self, Self::new(k, dim));
         let shares: Vec<f64> =
             positives.par_iter().map(|positive| share_taken(positive, &items, k)).collect();
         let (mut taken, mut weights) = (0.0, 0.0);
@@ -137,34 +138,33 @@ impl RecallMeter {
             taken += positive.weight * share;
             weights += positive.weight;
         }
-        let dim = positives.first().map_or(1, |positive| positive.item.len());
         RecallMetrics {
             k,
             recall: (weights > 0.0).then(|| taken / weights),
             positives: positives.len() as u64,
-            items: (items.len() / dim) as u64,
+            items: items.len() as u64,
             sampled: (hash_max as f64 + 1.0) / 2f64.powi(64),
         }
     }
 }
 
-/// Probability that the positive's item is among the `k` first, among `items` (items, columns).
-fn share_taken(positive: &Positive, items: &[f32], k: u32) -> f64 {
-    let Positive { user, item, .. } = positive;
-    let own = dot(user, item);
-    let (mut above, mut equal) = (0u64, 0u64);
-    for other in items.chunks_exact(item.len()) {
+/// Probability that the positive's item is among the `k` first of `items` and itself.
+fn share_taken(positive: &Positive, items: &BTreeMap<u64, Box<[f32]>>, k: u32) -> f64 {
+    let Positive { user, hash, item, .. } = positive;
+    let own = dot(user, items.get(hash).unwrap_or(item));
+    let (mut above, mut equal) = (0u64, 1u64);
+    for (_, other) in items.iter().filter(|(of, _)| *of != hash) {
         let score = dot(user, other);
         above += u64::from(score > own);
         equal += u64::from(score == own);
     }
     let left = u64::from(k).saturating_sub(above) as f64;
-    // The item itself is missing from a sample.
-    (left / equal.max(1) as f64).min(1.0)
+    (left / equal as f64).min(1.0)
 }
 
-fn hash_of(vector: &[f32]) -> u64 {
-    let bytes: Vec<u8> = vector.iter().flat_map(|lane| lane.to_le_bytes()).collect();
+/// Hash of an item's input.
+fn hash_of(input: &[f32]) -> u64 {
+    let bytes: Vec<u8> = input.iter().flat_map(|lane| lane.to_le_bytes()).collect();
     checksum(&bytes)
 }
 
@@ -188,7 +188,7 @@ mod tests {
 
     fn add(meter: &mut RecallMeter, pairs: &[([f32; 2], [f32; 2], f32)], weights: &[f32]) {
         let layers: Vec<f32> =
-            pairs.iter().flat_map(|(user, item, _)| [*user, *item].concat()).collect();
+            pairs.iter().flat_map(|(user, item, _)| [*user, *item, *item].concat()).collect();
         let labels: Vec<f32> = pairs.iter().map(|(_, _, label)| *label).collect();
         meter.add(Scored { logits: &[], labels: &labels, weights, layers: &layers });
     }
@@ -207,7 +207,7 @@ mod tests {
             (UP, UP, 0.0),
         ];
         for (k, wanted) in [(1, 1.0 / 3.0), (2, 2.0 / 3.0), (3, 1.0), (9, 1.0)] {
-            let mut meter = RecallMeter::new(k);
+            let mut meter = RecallMeter::new(k, 2);
             add(&mut meter, &pairs[..2], &[]);
             add(&mut meter, &pairs[2..], &[]);
             let found = meter.take();
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn weights_count_and_equal_scores_share_places() {
-        let mut meter = RecallMeter::new(1);
+        let mut meter = RecallMeter::new(1, 2);
         let up_too = [0.0, -1.0];
         // For a user to the right, both score 0, and one is ahead.
         add(&mut meter, &[(RIGHT, UP, 1.0), (RIGHT, up_too, 0.0)], &[3.0, 1.0]);
@@ -231,10 +231,27 @@ mod tests {
         assert_eq!(meter.take().recall, Some(0.75));
     }
 
+    /// The last bits of a vector may depend on the block.
+    #[test]
+    fn an_item_is_its_input_and_counts_without_positives() {
+        let mut meter = RecallMeter::new(1, 2);
+        let mut add = |item: [f32; 2], label: f32| {
+            let layers = [&RIGHT[..], &item, &[7.0]].concat();
+            meter.add(Scored { logits: &[], labels: &[label], weights: &[], layers: &layers });
+        };
+        add([0.5, 0.5], 1.0);
+        add([0.500_000_1, 0.5], 1.0);
+        let found = meter.take();
+        assert_eq!((found.recall, found.items), (Some(1.0), 1));
+        meter.add(Scored { logits: &[], labels: &[0.0], weights: &[], layers: &[1.0; 5] });
+        let found = meter.take();
+        assert_eq!((found.recall, found.items), (None, 1));
+    }
+
     #[test]
     fn of_many_positives_and_items_there_is_a_sample() {
         let (positives_max, items_max, count) = (100, 1000, 1500);
-        let mut meter = RecallMeter { positives_max, items_max, ..RecallMeter::new(1) };
+        let mut meter = RecallMeter { positives_max, items_max, ..RecallMeter::new(1, 2) };
         for number in 0..count {
             let angle = number as f32 / count as f32;
             let vector = [angle.cos(), angle.sin()];

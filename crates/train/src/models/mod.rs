@@ -40,7 +40,7 @@ use std::sync::Arc;
 use stepwell_base::TableId;
 use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
-use stepwell_nn::{Graph, NodeView, Precision, bf16_kernel};
+use stepwell_nn::{Graph, Precision, Source, bf16_kernel};
 use stepwell_optim::{
     Adagrad, Adam, Course, Ftrl, Momentum, OptimError, Regularization, RowOptimizer, RowRule, Rule,
     Schedule,
@@ -146,15 +146,15 @@ impl Model {
         self.graph.parameter_count() + self.graph.statistics_count()
     }
 
-    /// The layer called `name`.
+    /// The layer or part of the input called `name`.
     ///
     /// # Errors
     /// If there is none.
-    pub(crate) fn layer(&self, name: &str) -> Result<NodeView<'_>> {
-        self.graph.nodes().find(|node| node.name == name).ok_or_else(|| {
-            Error::Config(format!(
-                "the model has no layer {name}: `stepwell config --graph` prints its layers"
-            ))
+    pub(crate) fn source(&self, name: &str) -> Result<Source> {
+        let dims: Vec<usize> = self.tables.iter().map(|table| table.dim).collect();
+        graph::source(&self.graph, (&self.features, &dims), name).ok_or_else(|| {
+            let names: Vec<&str> = self.graph.nodes().map(|node| node.name).collect();
+            Error::Config(format!("the model has no layer '{name}': it has {}", names.join(", ")))
         })
     }
 

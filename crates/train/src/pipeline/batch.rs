@@ -244,7 +244,10 @@ impl BatchStage {
                 if let Some(negatives) = self.cut.negatives
                     && pass.purpose == Purpose::Train
                 {
-                    self.counters.add_left_out(negatives.leave_out(&mut chunk, pass)?);
+                    let left_out = negatives.leave_out(&mut chunk, pass)?;
+                    if pass.epoch == 0 {
+                        self.counters.add_left_out(left_out);
+                    }
                 }
                 match &mut self.feed.shared {
                     Some(shared) => shared.give(chunk),

@@ -41,7 +41,7 @@ impl Counters {
         self.left_out.fetch_add(negatives as u64, Ordering::Relaxed);
     }
 
-    /// Negatives left out of training.
+    /// Negatives left out of the first epoch.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }

@@ -140,27 +140,53 @@ pub fn layers(config: &Config) -> Result<Vec<LayerConfig>> {
     Model::layers(config, schema(config)?)
 }
 
-/// Names of the layers whose outputs are an example's vectors of its user and its item; `None` if
-/// the model doesn't rank items by dot products.
+/// Layers of a model that ranks items by dot products with vectors of users.
+#[derive(Clone, Debug)]
+pub struct PairLayers {
+    /// Layer of the user's vector.
+    pub user: String,
+    /// Layer of the item's vector.
+    pub item: String,
+    /// Parts of the input that the item's vector is computed from.
+    pub item_inputs: Vec<String>,
+}
+
+/// The layers with the vectors of users and items; `None` if the model has none.
 ///
 /// # Errors
 /// Settings from which no model can be built.
-pub fn pair_layers(config: &Config) -> Result<Option<[String; 2]>> {
+pub fn pair_layers(config: &Config) -> Result<Option<PairLayers>> {
     if !config.trains_on_positives() {
         return Ok(None);
     }
     let layers = layers(config)?;
     let pairs = layers.iter().find(|layer| layer.kind == LayerKind::InBatchSoftmax);
-    Ok(pairs.and_then(|layer| layer.inputs.first_chunk().cloned()))
+    let Some([user, item]) = pairs.and_then(|layer| layer.inputs.first_chunk()) else {
+        return Ok(None);
+    };
+    let (mut item_inputs, mut reached) = (Vec::new(), vec![item]);
+    // Inputs of layers are before them.
+    for layer in layers.iter().rev() {
+        if reached.contains(&&layer.name) {
+            reached.extend(&layer.inputs);
+        }
+    }
+    for name in reached {
+        if layers.iter().all(|layer| layer.name != *name) && !item_inputs.contains(name) {
+            item_inputs.push(name.clone());
+        }
+    }
+    Ok(Some(PairLayers { user: user.clone(), item: item.clone(), item_inputs }))
 }
 
-/// Number of columns of each of these layers of the model that `config` names.
+/// Number of columns of each of these layers or parts of the input of the model that `config`
+/// names.
 ///
 /// # Errors
-/// Settings from which no model can be built, or a name that no layer has.
+/// Settings from which no model can be built, or a name that the model doesn't have.
 pub fn layer_columns(config: &Config, names: &[String]) -> Result<Vec<usize>> {
     let model = Model::build(config, schema(config)?)?;
-    names.iter().map(|name| Ok(model.layer(name)?.columns)).collect()
+    names.iter().map(|name| Ok(model.graph().columns_of(&model.source(name)?))).collect()
 }
 
 /// What a model's dense part consists of.

@@ -55,7 +55,11 @@ pub(super) fn run(config: &Config, around: &Surroundings) -> Result<Report> {
         let note = warm_up::after(plan, &report);
         note.iter().for_each(|note| (around.on_note)(note));
     }
-    let notes = one_class_notes(&report, config.data.negative_rate);
+    // Where positives alone are trained on, their labels say nothing.
+    let notes = match config.trains_on_positives() {
+        true => Vec::new(),
+        false => one_class_notes(&report, config.data.negative_rate),
+    };
     notes.iter().for_each(|note| (around.on_note)(note));
     Ok(report)
 }

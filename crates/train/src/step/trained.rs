@@ -10,7 +10,7 @@ use stepwell_device::Device;
 use stepwell_engine::{
     Dense, DenseView, EmbeddingBags, Gradients, Group, Laps, Purpose, Shape, Witness, WorkingRows,
 };
-use stepwell_nn::{LossSums, NodeId, Objective, losses, tree_sum_values};
+use stepwell_nn::{LossSums, Objective, Source, losses, tree_sum_values};
 
 use crate::Result;
 use crate::batch::{Examples, MiniBatch};
@@ -45,10 +45,10 @@ pub(crate) struct Falls {
     pub(crate) dense: u64,
 }
 
-/// Layers whose outputs evaluations show.
+/// Layers and parts of the input that evaluations show.
 #[derive(Debug, Default)]
 struct ShownLayers {
-    nodes: Vec<NodeId>,
+    sources: Vec<Source>,
     /// Columns of all of them.
     columns: usize,
 }
@@ -225,16 +225,16 @@ impl TrainedModel {
         &self.buffers.shown
     }
 
-    /// Shows the outputs of the layers of these `names` in later evaluations.
+    /// Shows the layers and parts of the input of these `names` in later evaluations.
     ///
     /// # Errors
-    /// A name that no layer has.
+    /// A name that the model doesn't have.
     pub(crate) fn show(&mut self, names: &[String]) -> Result<()> {
         self.shown = ShownLayers::default();
         for name in names {
-            let layer = self.model.layer(name)?;
-            self.shown.nodes.push(layer.id);
-            self.shown.columns += layer.columns;
+            let source = self.model.source(name)?;
+            self.shown.columns += self.model.graph().columns_of(&source);
+            self.shown.sources.push(source);
         }
         Ok(())
     }
@@ -274,7 +274,7 @@ impl TrainedModel {
             objectives: &self.objectives,
             blocks: examples.blocks,
             trains,
-            shown: if trains { &[] } else { &self.shown.nodes },
+            shown: if trains { &[] } else { &self.shown.sources },
             on: Processor { pool: &self.pool, profile: &self.profile },
         };
         let outputs = Outputs {

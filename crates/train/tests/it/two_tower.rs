@@ -101,6 +101,7 @@ fn items_that_are_not_given_are_named() {
     says(&|of| of.model.item.push("user".into()), &["all columns", "leave some to the user"]);
     says(&|of| of.data.negative_rate = 0.5, &["negative_rate = 0.5, but two_tower", "leave it"]);
     says(&|of| of.model.temperature = 0.0, &["model.temperature is 0", "0.001 to 1000"]);
+    says(&|of| of.train.blocks = 64, &["train.blocks = 64: each block has one example"]);
     let number = |of: &mut Config| of.columns[0].loss = stepwell_nn::Loss::SquaredError;
     says(&number, &["model.kind = two_tower, which trains on positives alone", "is a number"]);
     std::fs::write(&data, "click,user,item,shop,price\n1,1,2,3,4\n0.5,1,2,3,4\n").unwrap();

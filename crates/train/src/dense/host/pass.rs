@@ -3,7 +3,7 @@
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Workspaces};
 use stepwell_nn::{
-    Block, BlockGradients, LossSums, Matrix, NodeId, Objective, PackedWeights, Purpose, Shown,
+    Block, BlockGradients, LossSums, Matrix, Objective, PackedWeights, Purpose, Shown, Source,
     Training, losses,
 };
 
@@ -75,8 +75,8 @@ pub(super) struct BlockPass<'a> {
     pub(super) objectives: &'a [Objective],
     pub(super) blocks: Blocks,
     pub(super) purpose: PassPurpose<'a>,
-    /// Layers whose outputs are copied.
-    pub(super) shown: &'a [NodeId],
+    /// Layers and parts of the input that are copied.
+    pub(super) shown: &'a [Source],
     pub(super) profile: &'a Profile,
 }
 
@@ -143,7 +143,7 @@ impl BlockPass<'_> {
             let graph = graph.watched(laps).with_packed(self.packed);
             let purpose = self.purpose.of_block(self.blocks, range.start, statistics);
             let graph = graph.with_purpose(purpose);
-            let graph = graph.with_shown(Shown { nodes: self.shown, values: task.shown });
+            let graph = graph.with_shown(Shown { sources: self.shown, values: task.shown });
             graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);

@@ -178,7 +178,7 @@ impl<'a> ModelInput<'a> {
         }
         let Some(column) = name.strip_prefix(COLUMN) else {
             return "which is neither a layer nor a part of the input: input, embeddings, dense, \
-                    first_order, column:NAME"
+                    first_order, column:NAME, bin:NAME of a column of ids"
                 .to_owned();
         };
         match self.ends(column).next() {

@@ -18,7 +18,7 @@ mod two_tower;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use stepwell_nn::Graph;
+use stepwell_nn::{Graph, NodeId, Source};
 use stepwell_settings::{Config, LayerConfig, ModelConfig, ModelKind};
 
 use self::compile::compile;
@@ -59,6 +59,18 @@ pub(super) fn graph(
         check_reads(&graph, &input)?;
     }
     Ok(graph)
+}
+
+/// What `name` stands for: a layer, or a part of the model's input.
+pub(super) fn source(
+    graph: &Graph<f32>,
+    (features, dims): (&Features, &[usize]),
+    name: &str,
+) -> Option<Source> {
+    match graph.nodes().position(|node| node.name == name) {
+        Some(node) => Some(Source::Node(NodeId(node))),
+        None => ModelInput::new(features, dims).columns(name).map(Source::Columns),
+    }
 }
 
 /// Whether a layer reads embeddings, unless the model has none.
