@@ -2,10 +2,10 @@
 //!
 //! - **Why.** A model of two towers finds candidates among all items, so what counts is how it
 //!   ranks an item among all others, not among those that a user was shown.
-//! - **How.** The items are the distinct inputs of the item's tower in the data, each with the first
-//!   vector that it got: the last bits of a vector may depend on the size of its block. For each
-//!   positive example, all items are ranked by their dot product with the vector of its user. Among
-//!   equal scores, each order is equally likely.
+//! - **How.** The items are the distinct inputs of the item's tower in the data, each with the
+//!   first vector that it got: the last bits of a vector may depend on the size of its block. For
+//!   each positive example, all items are ranked by their dot product with the vector of its
+//!   user. Among equal scores, each order is equally likely.
 //! - **Bounds.** [`POSITIVES_MAX`] positives and [`ITEMS_MAX`] items, with a vector each. Of more,
 //!   there is a sample, chosen by numbers of examples and hashes of inputs.
 

@@ -70,10 +70,7 @@ fn scores_are_those_of_the_kept_lines_corrected() {
 fn a_rate_that_leaves_nothing_to_learn_is_named() {
     let shop = shop(&[CLICK]);
     for (click, says) in [
-        (
-            0,
-            "15 negatives were left out, and there is no positive); check the label, or raise data.n",
-        ),
+        (0, "15 negatives were left out, and there is no positive); check the label, or raise"),
         (1, "trained: data.negative_rate = 0.000001 leaves out negatives; raise it, or check"),
     ] {
         let mut rows = rows(20);
