@@ -98,7 +98,7 @@ fn what_has_no_vectors_is_refused() {
     let shop = trained();
     let said = shop.fails(&["predict", "saved", "--data", "data.csv", "--layer", "itme/unit"]);
     assert!(
-        said.contains("the model has no layer 'itme/unit': it has user1, user, user/unit"),
+        said.contains("the model has no layer 'itme/unit': it has user/input, user1, user,"),
         "{said}"
     );
     let twice = ["--layer", "item/unit", "--layer", "item/unit"];
