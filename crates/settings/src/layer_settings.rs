@@ -61,7 +61,7 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         LayerConfig: "temperature",
         temperature = None,
         Always,
-        "what in_batch_softmax divides scores by (default 1)"
+        "divisor of the scores of in_batch_softmax (default 1)"
     )
     .check(|layer| given(layer.temperature, check::temperature)),
     setting!(

@@ -107,7 +107,7 @@ pub(crate) const TEMPERATURE: Setting = setting!(
     "model.temperature",
     model.temperature = 0.1,
     WhereItCounts,
-    "what two_tower's scores, the cosines of its vectors, are divided by"
+    "divisor of two_tower's scores, which are cosines of its vectors"
 )
 .check(|config| check::temperature(config.model.temperature))
 .idle(no_effect::outside_two_tower);

@@ -54,8 +54,8 @@ pub(crate) const FOCAL_GAMMA: Setting = setting!(
 .check(|config| check::within(config.train.focal_gamma, 0.0..=check::FOCAL_GAMMA_MAX));
 
 impl Config {
-    /// Share of the negative examples that are trained on: none if others of their mini-batch are a
-    /// positive's negatives.
+    /// Share of the negative examples to train on: 0 if a positive's negatives are the other
+    /// examples of its mini-batch.
     pub fn negatives_kept(&self) -> f64 {
         if self.trains_on_positives() { 0.0 } else { self.data.negative_rate }
     }

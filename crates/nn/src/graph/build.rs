@@ -235,18 +235,13 @@ fn end(vector: &[ParameterSpec]) -> usize {
 }
 
 fn flops<T: Scalar>(draft: &Draft<T>, targets: &[GradientTarget], layouts: &[Layout]) -> Flops {
-    let read = |source: &Source| match source {
-        Source::Columns(range) => range.len(),
-        Source::FirstOrder => 1,
-        Source::Node(node) => layouts[node.0].columns,
-    };
     let wanted = |target: &GradientTarget| match target {
         GradientTarget::None => 0,
         GradientTarget::FirstOrder(_) => 1,
         GradientTarget::Input { columns, .. } => columns.len(),
         GradientTarget::Node(node, _) => layouts[*node].columns,
     };
-    let inputs: Vec<usize> = draft.sources.iter().map(read).collect();
+    let inputs: Vec<usize> = draft.sources.iter().map(|source| source.columns(layouts)).collect();
     let wanted: Vec<usize> = targets.iter().map(wanted).collect();
     draft.layer.flops(&inputs, &wanted)
 }

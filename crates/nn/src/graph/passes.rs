@@ -35,7 +35,7 @@ pub struct Watched<'a, T: 'static, W> {
 /// Outputs of nodes, and parts of the input, that a forward pass copies.
 #[derive(Debug)]
 pub struct Shown<'a, T> {
-    /// What is copied.
+    /// Nodes and parts of the input to copy.
     pub sources: &'a [Source],
     /// Their values side by side. // (rows, columns of all sources)
     pub values: &'a mut [T],
@@ -49,11 +49,7 @@ impl<T: Scalar> Graph<T> {
 
     /// Number of columns of a value.
     pub fn columns_of(&self, source: &Source) -> usize {
-        match source {
-            Source::Columns(columns) => columns.len(),
-            Source::FirstOrder => 1,
-            Source::Node(node) => self.layouts[node.0].columns,
-        }
+        source.columns(&self.layouts)
     }
 
     /// Copies the output of `node`, which has just been computed, if it is shown; after the first

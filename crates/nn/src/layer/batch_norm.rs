@@ -188,7 +188,8 @@ impl<'a, T: Scalar> Found<'a, T> {
         Self { layer, mean, inverse, squares: &mut rest[..layer.channels] }
     }
 
-    /// Computes those that normalize `input` in a forward pass, and reports statistics.
+    /// Computes the mean and variance that normalize `input` in a forward pass, and reports
+    /// statistics.
     pub(super) fn of_purpose(&mut self, input: Matrix<'_, T>, purpose: Purpose<'_, T>) {
         match purpose {
             Purpose::Training(training) => {

@@ -1,5 +1,5 @@
-//! A PReLU whose step is smooth and where the values are (Zhou et al., Deep Interest Network, KDD
-//! 2018).
+//! Dice: a PReLU whose smooth step follows the distribution of the values (Zhou et al., "Deep
+//! Interest Network", KDD 2018).
 //!
 //! ```text
 //! slope a (columns)                                              initially 0
@@ -11,8 +11,8 @@
 //!           dx = dy (a + (1 - a) p) + (g - Σ g / n - x̂ Σ g x̂ / n) / √(v + ε)
 //! ```
 //!
-//! Mean μ and variance v are those of [`BatchNorm`]: in training of the block's n rows, in
-//! evaluation of the state, which advances alike.
+//! Mean μ and variance v are the same as in [`BatchNorm`]: training takes them from the block's n
+//! rows, evaluation from the state.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -26,7 +26,7 @@ use crate::parameter::{Initial, ParameterShape};
 /// Applies Dice to each column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dice {
-    /// Normalization of the values that decide on p.
+    /// Normalization from which p is computed.
     norm: BatchNorm,
 }
 
@@ -136,13 +136,13 @@ impl<T: Scalar> WithSimd for Apply<'_, T> {
     }
 }
 
-/// What Dice multiplies a value by.
+/// Factor of a value: a + (1 - a) p.
 #[inline(always)]
 fn factor<T: Scalar>(slope: T, p: T) -> T {
     slope + (T::ONE - slope) * p
 }
 
-/// What the backward pass reads.
+/// Inputs of the backward pass.
 #[derive(Clone, Copy)]
 struct Terms<'a, T> {
     input: Matrix<'a, T>,    // (rows, columns)
@@ -153,7 +153,7 @@ struct Terms<'a, T> {
     slopes: &'a [T],         // (columns)
 }
 
-/// The terms of a value.
+/// Terms of a single value's gradient.
 struct Value<T> {
     x: T,
     dy: T,

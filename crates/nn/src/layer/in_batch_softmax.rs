@@ -18,10 +18,10 @@
 //! the same item have the same vector, bit for bit, and aren't each other's negatives. An example
 //! without negatives has the logit [`ALONE`] and no gradient.
 //!
-//! An item is a negative about as often as it is drawn. The logarithm of its count corrects for
-//! that, up to a constant that cancels: otherwise, frequent items would score too low. Without bins
-//! there is no correction, and no state. A count is an f32, so that beyond 2²⁴ it grows only by
-//! larger steps.
+//! Frequent items are negatives more often, which lowers their scores too far. Subtracting the
+//! logarithm of an item's count corrects this; the total number of examples would only add a
+//! constant, which cancels. Without bins there is neither a correction nor state. Counts are f32:
+//! beyond 2²⁴, adding 1 no longer changes them.
 //!
 //! ```text
 //! kept        first row with the same item; ln Σ_j exp s_ij; ln (1 + n[b_i])
@@ -37,6 +37,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::add::copy;
 use super::lane_sums::{dot, sum_of};
 use super::{Backward, Flops, Forward, Inputs, Layer, Operation, Purpose, Reads};
 use crate::gemm::{Gemm, Scalar, plain, transposed};
@@ -55,7 +56,7 @@ const ALONE: f64 = 104.0;
 pub struct InBatchSoftmax {
     /// Columns of each vector.
     pub dim: usize,
-    /// What scores are divided by, above 0.
+    /// Divisor of the scores, above 0.
     pub temperature: f64,
     /// Whether a third input has the bin of each item's id, by which scores are corrected.
     pub counts_items: bool,
@@ -195,7 +196,7 @@ impl<T: Scalar> Layer<T> for InBatchSoftmax {
         }
         let d_items = Matrix::packed(&block.d_items[..rows * self.dim], rows, self.dim);
         if let Some(out) = d_inputs.get(1) {
-            add_to(d_items, out.gradient, out.write);
+            copy(d_items.select(0..out.gradient.columns()), out.gradient, out.write);
         }
         if self.counts_items
             && let Some(mut out) = d_inputs.get(2)
@@ -213,7 +214,7 @@ struct Pairs<'a, T> {
     inputs: Inputs<'a, T>,
     /// First row with the same item, by row.
     items: &'a mut [T], // (rows)
-    /// What scores are lowered by, by item.
+    /// Correction of each item, which is subtracted from its scores.
     corrections: &'a mut [T], // (rows)
     d_items: &'a mut [T], // (rows, dim)
     tile: &'a mut [T],    // (at most TILE, rows)
@@ -261,17 +262,6 @@ fn rows_of<'a, T>(
     MatrixMut::new(&mut matrix.data_mut()[start * stride..], count, columns, stride)
 }
 
-/// Writes or adds the first columns of `from`.
-fn add_to<T: Scalar>(from: Matrix<'_, T>, mut to: MatrixMut<'_, T>, write: Write) {
-    for row in 0..from.rows() {
-        let lanes = to.row(row).iter_mut().zip(from.row(row));
-        match write {
-            Write::Overwrite => lanes.for_each(|(to, from)| *to = *from),
-            Write::Accumulate => lanes.for_each(|(to, from)| *to += *from),
-        }
-    }
-}
-
 /// Numbers each row's item by the first row that has it, which has the same bits in all columns.
 fn number_items<T: Scalar>(items: Matrix<'_, T>, numbers: &mut [T]) {
     for (row, number) in numbers.iter_mut().enumerate() {
@@ -289,7 +279,7 @@ fn bin_of<T: Scalar>(lane: T) -> Option<usize> {
     (0.0..BINS as f64).contains(&bin).then_some(bin as usize)
 }
 
-/// Sets what each item's score is lowered by: the logarithm of its count in the state.
+/// Computes each item's correction: the logarithm of one more than its count in the state.
 fn correct<T: Scalar>(bins: Matrix<'_, T>, state: &[T], corrections: &mut [T]) {
     for (row, correction) in corrections.iter_mut().enumerate() {
         let count = bin_of(bins.row(row)[0]).and_then(|bin| state.get(bin));

@@ -191,7 +191,7 @@ pub enum Operation {
     InBatchSoftmax {
         /// Columns of each vector.
         dim: usize,
-        /// What scores are divided by.
+        /// Divisor of the scores.
         temperature: f64,
     },
     /// [`Mixture`](super::Mixture).

@@ -31,6 +31,17 @@ pub enum Source {
     Node(NodeId),
 }
 
+impl Source {
+    /// Number of columns.
+    pub(crate) fn columns(&self, layouts: &[Layout]) -> usize {
+        match self {
+            Self::Columns(columns) => columns.len(),
+            Self::FirstOrder => 1,
+            Self::Node(node) => layouts[node.0].columns,
+        }
+    }
+}
+
 /// Positions of a node in the planned buffers, in lanes per example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -130,11 +141,7 @@ impl<'a, T> Inputs<'a, T> {
 
     /// Columns of input `index`.
     pub fn columns(&self, index: usize) -> usize {
-        match &self.sources[index] {
-            Source::Columns(columns) => columns.len(),
-            Source::FirstOrder => 1,
-            Source::Node(node) => self.layouts[node.0].columns,
-        }
+        self.sources[index].columns(self.layouts)
     }
 
     /// Values of input `index`. // (rows, columns)

@@ -78,7 +78,7 @@ struct Passed<T> {
     training: Vec<T>,
     evaluation: Vec<T>,
     d_x: Vec<T>,
-    /// What the block adds to the counts.
+    /// Increments of the counts by the block.
     counted: Vec<f64>,
 }
 

@@ -70,8 +70,7 @@ impl Config {
 
     /// Whether columns are normalized over a block of examples.
     fn normalizes_blocks(&self) -> bool {
-        let is_one =
-            |layer: &LayerConfig| matches!(layer.kind, LayerKind::BatchNorm | LayerKind::Dice);
+        let is_one = |layer: &LayerConfig| layer.kind.normalizes_blocks();
         match self.model.kind {
             ModelKind::Graph => self.model.layers.iter().any(is_one),
             kind => self.model.batch_norm && kind.has_hidden_layers(),

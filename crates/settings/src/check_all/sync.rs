@@ -90,9 +90,8 @@ impl Config {
             return found.map(|(_, key)| (format!("{key} = true"), format!("{key} = false")));
         }
         let is_one = |layer: &LayerConfig| match layer.kind {
-            LayerKind::BatchNorm | LayerKind::Dice => true,
             LayerKind::InBatchSoftmax => layer.inputs.len() > 2,
-            _ => false,
+            kind => kind.normalizes_blocks(),
         };
         let place = self.model.layers.iter().position(is_one)?;
         let key = LayerConfig::key(place + 1, "kind");

@@ -23,7 +23,7 @@ pub struct LayerConfig {
     pub dim: Option<usize>,
     /// Share of values to drop in training.
     pub rate: Option<f64>,
-    /// What scores are divided by.
+    /// Divisor of the scores.
     pub temperature: Option<f64>,
     /// Whether each column of the output has a bias.
     pub bias: bool,
@@ -136,6 +136,11 @@ impl LayerKind {
             Self::UnitLength => "unit_length",
             Self::InBatchSoftmax => "in_batch_softmax",
         }
+    }
+
+    /// Whether it normalizes columns over a block of examples.
+    pub(crate) const fn normalizes_blocks(self) -> bool {
+        matches!(self, Self::BatchNorm | Self::Dice)
     }
 
     pub(crate) const fn takes(self) -> Takes {

@@ -135,7 +135,7 @@ pub struct ModelConfig {
     pub item: Vec<String>,
     /// Width of `two_tower`'s vectors.
     pub vector: usize,
-    /// What `two_tower`'s scores are divided by.
+    /// Divisor of `two_tower`'s scores.
     pub temperature: f64,
     /// Whether `two_tower` corrects scores in training for how often items are drawn.
     pub log_q: bool,

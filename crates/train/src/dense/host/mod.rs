@@ -30,6 +30,8 @@ pub(crate) struct HostDense {
     averaged: Option<Averaged>,
     /// State of the graph, which evaluations read.
     graph_state: Vec<f32>,
+    /// Sums of its statistics over the blocks of a step.
+    statistics: Vec<f32>,
     seed: u64,
     optimizer: DenseOptimizer,
     schedule: Schedule,
@@ -67,6 +69,7 @@ impl HostDense {
             }),
             parameters,
             graph_state: model.graph().initial_state(),
+            statistics: vec![0.0; model.graph().statistics_count()],
             model: Arc::clone(model),
             seed: plan.seed,
             optimizer,
@@ -80,15 +83,15 @@ impl HostDense {
     }
 }
 
-/// Advances the `state` of `graph` by statistics, which follow the parameters in `summed`.
-fn advance(graph: &Graph<f32>, state: &mut [f32], summed: Gradient<'_>) {
+/// Advances the `state` of `graph` by statistics, which follow the parameters in `summed`; sums
+/// them in `statistics`.
+fn advance(graph: &Graph<f32>, state: &mut [f32], summed: Gradient<'_>, statistics: &mut [f32]) {
     if state.is_empty() {
         return;
     }
     let first = graph.parameter_count();
-    let mut statistics = vec![0.0; graph.statistics_count()];
-    summed.sum(first..first + statistics.len(), &mut statistics);
-    graph.advance_state(state, &statistics);
+    summed.sum(first..first + statistics.len(), statistics);
+    graph.advance_state(state, statistics);
 }
 
 impl Averaged {
@@ -168,7 +171,7 @@ impl DenseExecutor for HostDense {
         let (workspaces, profile) = (&self.sums, on.profile);
         let update = DenseUpdate { gradient, step, workspaces, profile };
         on.pool.install(|| update.run(self.parameters.values_mut(), &mut self.state));
-        advance(self.model.graph(), &mut self.graph_state, gradient);
+        advance(self.model.graph(), &mut self.graph_state, gradient, &mut self.statistics);
         if let Some(averaged) = &mut self.averaged {
             averaged.follow(self.parameters.values(), on);
         }
