@@ -30,6 +30,8 @@ pub struct Measured {
     pub trained_at: f64,
     /// The last step that row histories can count, if the run reached it.
     pub last_step: Option<u64>,
+    /// Whether all ranks ended after the same step because one was asked to stop.
+    pub ranks_stopped: bool,
     /// Whether the data ended before anyone asked to stop.
     pub through: bool,
 }

@@ -25,9 +25,7 @@ pub(super) fn digest(
     groups: &[Arc<Group>],
     planners: &[Planner],
 ) -> Result<Option<ModelDigest>> {
-    // Ranks stop after the same step, so all of them have a digest or none.
-    let stopped = around.machine.ranks.is_some() && around.stop.is_made();
-    if !around.digest || stopped {
+    if !around.digest {
         return Ok(None);
     }
     around.observer.digesting();

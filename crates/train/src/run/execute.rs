@@ -100,8 +100,9 @@ pub(super) fn execute(
         return Err(Error::LastStep { step: last, last });
     }
     let ended = clock.seconds();
-    let stopped = around.stop.is_made();
-    let digest = digest(around, &groups, &outcome.planners)?;
+    let stopped = around.stop.is_made() || outcome.measured.ranks_stopped;
+    let planners = &outcome.planners;
+    let digest = if stopped { None } else { digest(around, &groups, planners)? };
     let digest_seconds = if around.digest { clock.seconds() - ended } else { 0.0 };
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, plan)?;

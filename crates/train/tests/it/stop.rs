@@ -68,6 +68,20 @@ fn nobody_waits_for_a_digest() {
 }
 
 #[test]
+fn ranks_that_compute_no_digest_report_the_stop() {
+    let steps = run(&in_memory(KIND)).steps;
+    for ranks in [1, 2, 3] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = saved_in(&tiny(KIND, 2), directory.path());
+        config.ranks.count = ranks;
+        let around = Surroundings { digest: false, ..stopping(7, false) };
+        let report = train(&config, &around).unwrap();
+        // Ranks agree within the next step.
+        assert!(report.interrupted && report.steps < steps, "{ranks} ranks: {}", report.steps);
+    }
+}
+
+#[test]
 fn a_restore_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
     let config = saved_in(&tiny(KIND, 2), directory.path());

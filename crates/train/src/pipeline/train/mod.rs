@@ -99,6 +99,7 @@ impl Results for StageResults {
     }
 
     fn end(&mut self) {
+        self.figures.measured.ranks_stopped = true;
         self.figures.stop.make();
     }
 }
