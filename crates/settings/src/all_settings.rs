@@ -371,8 +371,10 @@ pub const SETTINGS: &[Setting] = &[
         "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for rows; or \
          frozen, so that they keep their values"
     ),
-    setting!("optim.rows.lr", optim.rows.lr = 0.02, Always, "learning rate of rows")
-        .check(|config| check::learning_rate(config.optim.rows.lr)),
+    setting!("optim.rows.lr", optim.rows.lr = None, Always, "learning rate of rows")
+        .default_name("0.02; for lr and fm by the number of id columns")
+        .text(|config| config.row_rate().text())
+        .check(|config| check::learning_rate(config.row_rate())),
     of_optimizer!("optim.rows.eps", optim.rows.eps),
     of_optimizer!("optim.rows.initial", optim.rows.initial),
     of_optimizer!("optim.rows.beta1", optim.rows.beta1),
@@ -395,8 +397,10 @@ pub const SETTINGS: &[Setting] = &[
         Always,
         "sgd, momentum, adagrad or adam for dense parameters"
     ),
-    setting!("optim.dense.lr", optim.dense.lr = 0.001, Always, "learning rate of dense parameters")
-        .check(|config| check::learning_rate(config.optim.dense.lr)),
+    setting!("optim.dense.lr", optim.dense.lr = None, Always, "learning rate of dense parameters")
+        .default_name("0.001; 0.01 for lr and fm")
+        .text(|config| config.dense_rate().text())
+        .check(|config| check::learning_rate(config.dense_rate())),
     of_optimizer!("optim.dense.eps", optim.dense.eps),
     of_optimizer!("optim.dense.initial", optim.dense.initial),
     of_optimizer!("optim.dense.beta1", optim.dense.beta1),

@@ -31,6 +31,7 @@ mod models;
 mod no_effect;
 mod objective;
 mod optimizer;
+mod rates;
 mod schedule;
 mod setting;
 mod setting_types;

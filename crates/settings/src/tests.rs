@@ -129,7 +129,7 @@ fn what_makes_a_model_is_said_as_it_always_was() {
     (config.model.kind, config.model.cross_layers) = (ModelKind::Dcn, 5);
     (config.model.hidden, config.model.precision) = (Vec::new(), Precision::Bf16);
     (config.rows.admit_after, config.rows.sketch.0) = (2, 4096);
-    (config.rows.storage, config.optim.rows.lr) = (Storage::F16, 1e-7);
+    (config.rows.storage, config.optim.rows.lr) = (Storage::F16, Some(1e-7));
     config.optim.dense.kind = OptimizerKind::Sgd;
     assert_eq!(
         said(&config),

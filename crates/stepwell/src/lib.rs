@@ -44,7 +44,7 @@ use std::ffi::OsString;
 
 use cli::{Cli, ConfigListArgs, Job, TrainArgs};
 use stepwell_cli::{Failure, failure, outputs, say, signals, width};
-use stepwell_settings::{Config, ModelKind};
+use stepwell_settings::Config;
 
 /// Runs the program with the command line `args`, which begins with the program's name; returns the
 /// exit status. If they only ask for help or the version, the process ends.
@@ -83,6 +83,20 @@ fn train_alone_or_launched(args: &TrainArgs) -> Result<(), Failure> {
     }
 }
 
+/// The layers of `graph` as TOML, after the learning rates that `config` has by its kind of model.
+fn graph_as_toml(config: &Config, graph: &Config) -> String {
+    let (was, now, mut text) = (&config.optim, &graph.optim, String::new());
+    for (part, was, now) in
+        [("rows", was.rows.lr, now.rows.lr), ("dense", was.dense.lr, now.dense.lr)]
+    {
+        if let Some(lr) = now.filter(|_| was.is_none()) {
+            text += &format!("[optim.{part}]\nlr = {lr}\n\n");
+        }
+    }
+    let layers = stepwell_settings::layers_to_toml(&graph.model.layers);
+    text + &format!("[model]\nkind = \"graph\"\n{layers}")
+}
+
 /// `stepwell config`.
 fn config(args: &ConfigListArgs) -> Result<(), Failure> {
     let (mut config, chosen) =
@@ -96,11 +110,11 @@ fn config(args: &ConfigListArgs) -> Result<(), Failure> {
         if !args.graph {
             return Ok(());
         }
-        (config.model.kind, config.model.layers) = (ModelKind::Graph, layers);
+        let graph = config.as_graph(layers);
         if !args.json && !args.toml {
-            let layers = stepwell_settings::layers_to_toml(&config.model.layers);
-            return say::whole(&format!("[model]\nkind = \"graph\"\n{layers}"));
+            return say::whole(&graph_as_toml(&config, &graph));
         }
+        config = graph;
     }
     if args.json {
         return say::json(&stepwell_settings::to_json(&config));

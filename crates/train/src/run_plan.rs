@@ -12,7 +12,7 @@ use stepwell_settings::{
     CheckpointConfig, Config, DataConfig, DensePlace, ExchangeKind, SyncConfig, TierConfig,
 };
 
-use crate::models::{regularization, rule, schedule};
+use crate::models::{dense_rule, regularization, schedule};
 use crate::{Error, Result};
 
 /// The settings of a run that passed their checks, and the values that follow from them.
@@ -175,7 +175,7 @@ pub(crate) struct DensePlan {
 impl DensePlan {
     fn of(config: &Config) -> Self {
         Self {
-            rule: rule(&config.optim.dense),
+            rule: dense_rule(config),
             regularization: regularization(&config.optim.dense),
             schedule: schedule(&config.optim.dense),
             ema: config.optim.dense.ema,

@@ -100,7 +100,8 @@ impl Job {
         let ids = ids_max(&files);
         // The rows of a bag move together, so with many of them, a learning rate that suits a
         // single row diverges.
-        config.optim.rows.lr *= ids.len() as f64 / ids.iter().sum::<usize>().max(ids.len()) as f64;
+        let share = ids.len() as f64 / ids.iter().sum::<usize>().max(ids.len()) as f64;
+        config.optim.rows.lr = Some(config.row_rate() * share);
         let tight = has_tables.then(|| tables::draw(&mut config, &ids, &mut of_tables)).flatten();
         if has_tables {
             let of_each = ByteCount(4 << 20);

@@ -141,8 +141,8 @@ pub type RowOptimizerConfig = OptimizerConfig<RowOptimizerKind>;
 pub struct OptimizerConfig<K = OptimizerKind> {
     /// Kind of the optimizer.
     pub kind: K,
-    /// Learning rate.
-    pub lr: f64,
+    /// Learning rate; the usual one of the model if it is `None`.
+    pub lr: Option<f64>,
     /// Term added to the root that divides a step.
     pub eps: Option<f64>,
     /// Initial value of sums of squares.
@@ -185,7 +185,7 @@ impl<K: Copy> OptimizerConfig<K> {
     pub const fn new(kind: K, lr: f64) -> Self {
         Self {
             kind,
-            lr,
+            lr: Some(lr),
             eps: None,
             initial: None,
             beta1: None,

@@ -66,6 +66,8 @@ pub struct TableRules {
     pub dim: usize,
     /// Optimizer of its rows.
     pub optimizer: RowOptimizerConfig,
+    /// Learning rate of its rows.
+    pub lr: f64,
     /// Distribution of initial embedding weights.
     pub initial: Initial,
     /// Its rows.
@@ -85,12 +87,12 @@ impl TableConfig {
 
     /// The same table with all inherited values filled in.
     pub(crate) fn resolved(&self, config: &Config) -> Self {
-        let TableRules { dim, optimizer, initial, rows } = self.rules(config);
+        let TableRules { dim, optimizer, lr, initial, rows } = self.rules(config);
         let range = self.init_range.unwrap_or(config.model.init_range);
         Self {
             dim: Some(dim),
             optimizer: Some(optimizer.kind),
-            lr: Some(optimizer.lr),
+            lr: Some(lr),
             l2: optimizer.l2,
             weight_decay: optimizer.weight_decay,
             clip_norm: optimizer.clip_norm,
@@ -116,12 +118,12 @@ impl TableConfig {
 
     /// Optimizer of the table. Values of `rows` that have a default for each kind, such as `eps`,
     /// apply only if the kind is the same.
-    fn optimizer(&self, rows: &RowOptimizerConfig) -> RowOptimizerConfig {
-        let (kind, lr) = (self.optimizer.unwrap_or(rows.kind), self.lr.unwrap_or(rows.lr));
+    fn optimizer(&self, rows: &RowOptimizerConfig, lr: f64) -> RowOptimizerConfig {
+        let kind = self.optimizer.unwrap_or(rows.kind);
         let of_kind = |value: Option<f64>| value.filter(|_| kind == rows.kind);
         RowOptimizerConfig {
             kind,
-            lr,
+            lr: Some(lr),
             eps: of_kind(rows.eps),
             initial: of_kind(rows.initial),
             l2: self.l2.or(rows.l2),
@@ -149,10 +151,11 @@ impl TableConfig {
 
     /// The settings of its rows in a run of `config`.
     pub fn rules(&self, config: &Config) -> TableRules {
-        let rows = &config.rows;
+        let (rows, lr) = (&config.rows, self.lr.unwrap_or_else(|| config.row_rate()));
         TableRules {
             dim: self.dim.unwrap_or(config.model.dim),
-            optimizer: self.optimizer(&config.optim.rows),
+            optimizer: self.optimizer(&config.optim.rows, lr),
+            lr,
             initial: self.initial(&config.model),
             rows: RowsConfig {
                 admit_after: self.admit_after.unwrap_or(rows.admit_after),

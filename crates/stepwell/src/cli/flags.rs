@@ -218,7 +218,7 @@ mod tests {
         let given = by_key(&command.try_get_matches_from(args).unwrap(), &[]);
         let mut config = Config::default();
         given.iter().for_each(|(key, value)| find(key).unwrap().set(&mut config, value).unwrap());
-        assert_eq!((config.optim.rows.lr, config.optim.dense.lr), (0.1, 0.5));
+        assert_eq!((config.optim.rows.lr, config.optim.dense.lr), (Some(0.1), Some(0.5)));
         assert_eq!((config.data.epochs, config.model.dim), (3, 8));
     }
 

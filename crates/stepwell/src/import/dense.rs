@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stepwell_engine::{Checkpoint, Dense};
 use stepwell_optim::Adagrad;
-use stepwell_settings::{self as settings, OptimizerConfig};
+use stepwell_settings as settings;
 use stepwell_train::{ParameterSpec, RunState, dense_parts};
 
 use super::origin::check_about;
@@ -46,8 +46,8 @@ pub(super) fn read(path: &Path, like: &Checkpoint, state: State) -> Result<Dense
     let mut sections: Vec<_> =
         dense.sections.iter_mut().filter(|section| is_known(section)).collect();
     if state == State::Dropped {
-        let OptimizerConfig { lr, initial, .. } = config.optim.dense;
-        let initial = initial.unwrap_or(Adagrad::new(lr).initial) as f32;
+        let usual = Adagrad::new(config.dense_rate()).initial;
+        let initial = config.optim.dense.initial.unwrap_or(usual) as f32;
         let begin = |name: &str| if name == SUM { initial } else { 0.0 };
         let is_begun = |name: &str| ![VECTORS[0], STATE].contains(&name);
         let begun = sections.iter_mut().filter(|(name, _)| is_begun(name));

@@ -54,6 +54,26 @@ fn printed_layers_are_the_model() {
     assert_ne!(diff.status.code(), Some(0));
 }
 
+/// A model with learning rates of its own keeps them as layers, and may name them when it resumes.
+#[test]
+fn layers_keep_the_rates_of_their_model() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    let run = ["--data", &data, "--data.mini_batch=64", "-q"];
+    shop.ok(&[&["train", "--model=fm", "--checkpoint=fm"], &run[..]].concat());
+    let layers = shop.ok(&["config", "--model=fm", "--graph"]);
+    assert!(
+        layers.starts_with("[optim.rows]\nlr = 0.0192\n\n[optim.dense]\nlr = 0.005\n\n[model]")
+    );
+    fs::write(shop.path("graph.toml"), layers).unwrap();
+    shop.ok(&[&["train", "graph.toml", "--checkpoint=graph"], &run[..]].concat());
+    shop.ok(&["diff", "fm", "graph"]);
+    let resumed = ["train", "--model=fm", "--checkpoint=fm", "--resume", "--data.epochs=2"];
+    let other = shop.fails(&[&resumed, &run[..], &["--optim.rows.lr=0.02"]].concat());
+    assert!(other.contains("optim.rows.lr = 0.0192, this run has 0.02"), "{other}");
+    shop.ok(&[&resumed, &run[..], &["--optim.rows.lr=0.0192", "--optim.dense.lr=0.005"]].concat());
+}
+
 #[test]
 fn all_settings_with_layers_are_a_settings_file_and_json() {
     let shop = Workshop::new();

@@ -47,7 +47,7 @@ use stepwell_optim::{
 };
 use stepwell_settings::{
     Config, LayerConfig, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind,
-    RowOptimizerConfig, RowOptimizerKind, ScheduleKind, TableConfig,
+    RowOptimizerKind, ScheduleKind, TableConfig, TableRules,
 };
 
 use crate::features::{Features, TableInput};
@@ -310,7 +310,7 @@ fn table_of(
             ),
         }));
     }
-    let optimizer = row_optimizer(&rules.optimizer);
+    let optimizer = row_optimizer(&rules);
     Ok(TableSpec {
         id: TableId(0),
         name: name.clone(),
@@ -327,51 +327,51 @@ fn table_of(
 }
 
 /// The optimizer of a table's rows.
-pub(crate) fn row_optimizer(
-    config: &RowOptimizerConfig,
-) -> std::result::Result<RowOptimizer, OptimError> {
+pub(crate) fn row_optimizer(rules: &TableRules) -> std::result::Result<RowOptimizer, OptimError> {
+    let (config, lr) = (&rules.optimizer, rules.lr);
     let rule = match config.kind {
-        RowOptimizerKind::Sgd => Rule::sgd(config.lr).into(),
-        RowOptimizerKind::Momentum => Rule::Momentum(momentum(config)).into(),
-        RowOptimizerKind::Adagrad => Rule::Adagrad(adagrad(config)).into(),
-        RowOptimizerKind::RowWiseAdagrad => RowRule::RowWiseAdagrad(adagrad(config)),
-        RowOptimizerKind::Adam => Rule::Adam(adam(config)).into(),
-        RowOptimizerKind::RowWiseAdam => RowRule::RowWiseAdam(adam(config)),
-        RowOptimizerKind::Ftrl => RowRule::Ftrl(ftrl(config)),
+        RowOptimizerKind::Sgd => Rule::sgd(lr).into(),
+        RowOptimizerKind::Momentum => Rule::Momentum(momentum(config, lr)).into(),
+        RowOptimizerKind::Adagrad => Rule::Adagrad(adagrad(config, lr)).into(),
+        RowOptimizerKind::RowWiseAdagrad => RowRule::RowWiseAdagrad(adagrad(config, lr)),
+        RowOptimizerKind::Adam => Rule::Adam(adam(config, lr)).into(),
+        RowOptimizerKind::RowWiseAdam => RowRule::RowWiseAdam(adam(config, lr)),
+        RowOptimizerKind::Ftrl => RowRule::Ftrl(ftrl(config, lr)),
         RowOptimizerKind::Frozen => RowRule::Frozen,
     };
     RowOptimizer::new(rule)?.regularized(regularization(config))
 }
 
 /// The rule of dense parameters.
-pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
+pub(crate) fn dense_rule(config: &Config) -> Rule {
+    let (config, lr) = (&config.optim.dense, config.dense_rate());
     match config.kind {
-        OptimizerKind::Sgd => Rule::sgd(config.lr),
-        OptimizerKind::Momentum => Rule::Momentum(momentum(config)),
-        OptimizerKind::Adagrad => Rule::Adagrad(adagrad(config)),
-        OptimizerKind::Adam => Rule::Adam(adam(config)),
+        OptimizerKind::Sgd => Rule::sgd(lr),
+        OptimizerKind::Momentum => Rule::Momentum(momentum(config, lr)),
+        OptimizerKind::Adagrad => Rule::Adagrad(adagrad(config, lr)),
+        OptimizerKind::Adam => Rule::Adam(adam(config, lr)),
     }
 }
 
-fn momentum<K>(config: &OptimizerConfig<K>) -> Momentum {
-    let usual = Momentum::new(config.lr);
+fn momentum<K>(config: &OptimizerConfig<K>, lr: f64) -> Momentum {
+    let usual = Momentum::new(lr);
     Momentum { momentum: config.momentum.unwrap_or(usual.momentum), ..usual }
 }
 
-fn adagrad<K>(config: &OptimizerConfig<K>) -> Adagrad {
-    let usual = Adagrad::new(config.lr);
+fn adagrad<K>(config: &OptimizerConfig<K>, lr: f64) -> Adagrad {
+    let usual = Adagrad::new(lr);
     let (eps, initial) = (config.eps.unwrap_or(usual.eps), config.initial.unwrap_or(usual.initial));
     Adagrad { eps, initial, ..usual }
 }
 
-fn adam<K>(config: &OptimizerConfig<K>) -> Adam {
-    let usual = Adam::new(config.lr);
+fn adam<K>(config: &OptimizerConfig<K>, lr: f64) -> Adam {
+    let usual = Adam::new(lr);
     let (beta1, beta2) = (config.beta1.unwrap_or(usual.beta1), config.beta2.unwrap_or(usual.beta2));
     Adam { beta1, beta2, eps: config.eps.unwrap_or(usual.eps), ..usual }
 }
 
-fn ftrl<K>(config: &OptimizerConfig<K>) -> Ftrl {
-    let usual = Ftrl::new(config.lr);
+fn ftrl<K>(config: &OptimizerConfig<K>, lr: f64) -> Ftrl {
+    let usual = Ftrl::new(lr);
     let (beta, l1) = (config.beta.unwrap_or(usual.beta), config.l1.unwrap_or(usual.l1));
     Ftrl { beta, l1, initial: config.initial.unwrap_or(usual.initial), ..usual }
 }

@@ -25,10 +25,7 @@ fn described(model: &Model) -> String {
 
 /// The configuration with the layers of its model instead of the model's kind.
 fn as_graph(config: &Config) -> Config {
-    let mut graph = config.clone();
-    graph.model.layers = Model::layers(config, schema(config).unwrap()).unwrap();
-    graph.model.kind = ModelKind::Graph;
-    graph
+    config.as_graph(Model::layers(config, schema(config).unwrap()).unwrap())
 }
 
 /// Features over three tables of different dimensions; some columns have several, and some aren't

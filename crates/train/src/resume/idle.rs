@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use stepwell_settings::{Config, from_json, idle_settings};
 
-use crate::models::{regularization, row_optimizer, rule, schedule};
+use crate::models::{dense_rule, regularization, row_optimizer, schedule};
 
 /// Settings of optimizers and schedules with usual values, by the last part of their keys.
-const TUNINGS: [&str; 10] = [
+const TUNINGS: [&str; 11] = [
+    "lr",
     "eps",
     "initial",
     "beta1",
@@ -55,8 +56,8 @@ impl Idle {
 /// The optimizers and schedules of a run, in a form that can be compared.
 fn optimizers(config: &Config) -> impl PartialEq + use<> {
     let tables = config.tables_in_use();
-    let rows = tables.iter().map(|table| row_optimizer(&table.rules(config).optimizer).ok());
+    let rows = tables.iter().map(|table| row_optimizer(&table.rules(config)).ok());
     let (rows, of) = (rows.collect::<Vec<_>>(), &config.optim);
-    let dense = (rule(&of.dense), regularization(&of.dense));
+    let dense = (dense_rule(config), regularization(&of.dense));
     (rows, schedule(&of.rows), dense, schedule(&of.dense))
 }

@@ -139,7 +139,7 @@ fn of_columns(examples: &[Example], directory: &Path) -> Config {
     config.data.paths = vec![path.display().to_string()];
     (config.data.mini_batch, config.train.blocks) = (MINI_BATCH, BLOCKS);
     config.data.eval_fraction = EVALUATED as f64 / EXAMPLES as f64;
-    (config.optim.rows.lr, config.optim.dense.lr) = (1e-30, 1e-30);
+    (config.optim.rows.lr, config.optim.dense.lr) = (Some(1e-30), Some(1e-30));
     let norm = LayerConfig::new("norm", LayerKind::BatchNorm, &["dense"]);
     let linear = LayerConfig::new("linear", LayerKind::Linear, &["norm"]);
     // The weight of the id stays 0.

@@ -82,7 +82,7 @@ fn job(mut config: Config, data: &Path) -> Config {
     config.model.sequences = ["items", "shops"].map(str::to_owned).to_vec();
     config.data.paths = vec![data.display().to_string()];
     (config.data.mini_batch, config.data.epochs) = (32, 2);
-    config.optim.rows.lr = 0.1;
+    config.optim.rows.lr = Some(0.1);
     config
 }
 

@@ -38,7 +38,7 @@ fn nothing_is_dropped_when_examples_are_scored() {
         let mut config = in_memory(ModelKind::WideDeep);
         config.model.dropout = dropout;
         // The model stays as it begins.
-        (config.optim.rows.lr, config.optim.dense.lr) = (1e-30, 1e-30);
+        (config.optim.rows.lr, config.optim.dense.lr) = (Some(1e-30), Some(1e-30));
         run(&config)
     });
     assert_eq!(dropping.eval.logloss, plain.eval.logloss);

@@ -17,7 +17,7 @@ const STEPS: u64 = 20;
 /// The job for several epochs, with rates at which it soon overfits.
 fn overfitting(mut config: Config, every: u64) -> Config {
     config.data.epochs = 4;
-    (config.optim.rows.lr, config.optim.dense.lr) = (0.2, 0.01);
+    (config.optim.rows.lr, config.optim.dense.lr) = (Some(0.2), Some(0.01));
     config.train.evaluate_every = every;
     config
 }

@@ -176,7 +176,7 @@ fn seeds_and_settings_that_matter_show() {
     };
     differs(|config| config.seed = 2);
     differs(|config| config.data.mini_batch = 32);
-    differs(|config| config.optim.rows.lr = 0.03);
+    differs(|config| config.optim.rows.lr = Some(0.03));
     differs(|config| config.optim.rows.l2 = Some(0.01));
     differs(|config| config.optim.rows.weight_decay = Some(0.1));
     differs(|config| config.optim.rows.clip_norm = Some(0.001));

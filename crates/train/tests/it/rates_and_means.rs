@@ -12,7 +12,7 @@ const KIND: ModelKind = ModelKind::DeepFm;
 /// Rates at which the job soon overfits, and evaluations every third step.
 fn overfitting(mut config: Config) -> Config {
     config.data.epochs = 3;
-    (config.optim.rows.lr, config.optim.dense.lr) = (0.2, 0.01);
+    (config.optim.rows.lr, config.optim.dense.lr) = (Some(0.2), Some(0.01));
     config.train.evaluate_every = 3;
     config
 }

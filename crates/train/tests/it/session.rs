@@ -68,7 +68,7 @@ fn job(mut config: Config, data: &Path) -> Config {
     config.data.eval_fraction = 0.5;
     config.optim.rows.kind = OptimizerKind::Adam.into();
     // Updates by the smallest possible number are lost in any sum.
-    (config.optim.dense.kind, config.optim.dense.lr) = (OptimizerKind::Sgd, 1e-45);
+    (config.optim.dense.kind, config.optim.dense.lr) = (OptimizerKind::Sgd, Some(1e-45));
     config
 }
 

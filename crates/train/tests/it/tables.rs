@@ -306,8 +306,9 @@ fn every_model_takes_tables_of_unequal_dimensions() {
                 feature("narrow", &["C6"], |_| {}),
                 feature("embedding", &["C7-C12"], |_| {}),
             ];
-            // As many as show in an evaluation that the model learns.
+            // As many, and at such rates, that an evaluation shows that the model learns.
             config.synth.examples = 2800;
+            (config.optim.rows.lr, config.optim.dense.lr) = (Some(0.02), Some(0.001));
             config.tiers.dram = config.tiers.dram.max(Some(ByteCount(220 << 10)));
             run(&config)
         };

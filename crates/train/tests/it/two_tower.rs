@@ -43,7 +43,7 @@ fn job(mut config: Config, data: &Path) -> Config {
     config.model.vector = 8;
     config.data.paths = vec![data.display().to_string()];
     (config.data.mini_batch, config.data.epochs) = (64, 2);
-    config.optim.rows.lr = 0.1;
+    config.optim.rows.lr = Some(0.1);
     config
 }
 

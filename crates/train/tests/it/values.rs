@@ -192,9 +192,10 @@ fn check_by_hand(kind: ModelKind, pooling: Pooling) {
     config.data.eval_paths = config.data.paths.clone();
     (config.data.mini_batch, config.data.epochs) = (MINI_BATCH, 1);
     (config.model.dim, config.model.hidden) = (DIM, Vec::new());
-    (config.optim.rows.kind, config.optim.rows.lr) = (OptimizerKind::Sgd.into(), LEARNING_RATE);
+    (config.optim.rows.kind, config.optim.rows.lr) =
+        (OptimizerKind::Sgd.into(), Some(LEARNING_RATE));
     // Updates by the smallest possible number are lost in any sum.
-    (config.optim.dense.kind, config.optim.dense.lr) = (OptimizerKind::Sgd, 1e-45);
+    (config.optim.dense.kind, config.optim.dense.lr) = (OptimizerKind::Sgd, Some(1e-45));
     let feature = |name: &str, pooling| FeatureConfig {
         columns: vec![name.to_owned()],
         ids: 8,

@@ -78,8 +78,8 @@ fn nothing_is_lost_on_a_long_way() {
     }
     let all = EPOCH_STEPS * epochs;
     job.config.checkpoint.every = all / 5;
-    job.config.optim.rows.lr = 1e-3;
-    job.config.optim.dense.lr = 1e-3;
+    job.config.optim.rows.lr = Some(1e-3);
+    job.config.optim.dense.lr = Some(1e-3);
     let pools = pools().unwrap();
     let case =
         Case::prepare(job, Detail::Sums, &pools).unwrap_or_else(|finding| panic!("{finding}"));
