@@ -1,8 +1,8 @@
 //! Usual learning rates, which depend on the model.
 //!
-//! Adagrad's first updates of a weight are as long as the rate, whatever the gradient. The logits of
-//! `lr` and `fm` are sums over the id columns, so the same updates move them by a multiple of the
-//! number of columns, and the rate that suits them falls with that number. Their few dense
+//! Adagrad's first updates of a weight are as long as the rate, whatever the gradient. The logits
+//! of `lr` and `fm` are sums over the id columns, so the same updates move them by a multiple of
+//! the number of columns, and the rate that suits them falls with that number. Their few dense
 //! parameters need a higher rate than those of hidden layers, because they have to grow to the size
 //! of logits. `bench/rates.py` compares these rates with tuned ones.
 

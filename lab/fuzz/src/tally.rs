@@ -16,7 +16,7 @@ pub(crate) const MANY: u64 = 400;
 const REFUSED_PERCENT: u64 = 30;
 
 /// Settings that only some models have.
-const DRAWN_SOMETIMES: [&str; 10] = [
+const DRAWN_SOMETIMES: [&str; 12] = [
     "pipeline.staleness",
     "rows.admit_after",
     "rows.expire_after",
@@ -26,6 +26,8 @@ const DRAWN_SOMETIMES: [&str; 10] = [
     "train.label_smoothing",
     "train.focal_gamma",
     "optim.rows.max_norm",
+    "optim.rows.plateau_patience",
+    "optim.dense.ema",
     "features",
 ];
 

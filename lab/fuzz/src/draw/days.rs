@@ -20,10 +20,11 @@ pub(crate) struct Day {
     pub(crate) launches: Vec<Launch>,
 }
 
-/// Draws days; none if the text has malformed lines, or only one mini-batch.
+/// Draws days, which aren't evaluated; none if the text has malformed lines or one mini-batch, or a
+/// rate depends on evaluations.
 pub(super) fn draw(dice: &mut Dice, text: &Text, model: &Model, mini_batch: u64) -> Vec<Day> {
     let mini_batches = text.lines().div_ceil(mini_batch);
-    if text.malformed > 0 || mini_batches < 2 {
+    if text.malformed > 0 || mini_batches < 2 || model.falls_at_plateaus() {
         return Vec::new();
     }
     let count = dice.within(2, DAYS_MAX.min(mini_batches));

@@ -87,6 +87,9 @@ impl Model {
             }
         }
         if dice.chance(15) {
+            settings.push(("optim.dense.ema", dice.pick(&["0.5", "0.999"]).to_owned()));
+        }
+        if dice.chance(15) {
             settings.push(("optim.rows.max_norm", dice.pick(&["0.05", "1"]).to_owned()));
         }
         if settings.iter().any(|(_, value)| value == "\"graph\"") {
@@ -104,11 +107,16 @@ impl Model {
         let lacks_kernel = |(key, value): &(&str, String)| {
             key.ends_with("clip_norm")
                 || key.ends_with("max_norm")
-                || ["model.dropout", "model.batch_norm"].contains(key)
+                || ["model.dropout", "model.batch_norm", "optim.dense.ema"].contains(key)
                 || *key == "model.layers" && !graph::has_kernels(value)
                 || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
         };
         !self.0.iter().any(lacks_kernel)
+    }
+
+    /// Whether a learning rate depends on evaluations.
+    pub(crate) fn falls_at_plateaus(&self) -> bool {
+        ["optim.rows.schedule", "optim.dense.schedule"].iter().any(|key| self.get(key) == "plateau")
     }
 
     /// Value of a setting, without quotes; empty for the default.
@@ -128,6 +136,7 @@ struct Keys {
     schedule: &'static str,
     decay_steps: &'static str,
     warmup_steps: &'static str,
+    plateau_patience: &'static str,
 }
 
 macro_rules! keys {
@@ -141,6 +150,7 @@ macro_rules! keys {
             schedule: concat!($part, ".schedule"),
             decay_steps: concat!($part, ".decay_steps"),
             warmup_steps: concat!($part, ".warmup_steps"),
+            plateau_patience: concat!($part, ".plateau_patience"),
         }
     };
 }
@@ -148,7 +158,8 @@ macro_rules! keys {
 const OF_ROWS: Keys = keys!("optim.rows");
 const OF_DENSE: Keys = keys!("optim.dense");
 
-/// Draws one of `optimizers`; sometimes with a penalty, a bound of gradients or a schedule.
+/// Draws one of `optimizers`, mostly with a rate; sometimes with a penalty, a bound of gradients or
+/// a schedule.
 fn optimizer(
     dice: &mut Dice,
     keys: &Keys,
@@ -157,7 +168,10 @@ fn optimizer(
 ) {
     let (kind, rates) = dice.pick(optimizers);
     settings.push((keys.kind, quoted(kind)));
-    settings.push((keys.lr, dice.pick(&rates).to_owned()));
+    // The rates that models have by themselves are meant for these.
+    if !(["adagrad", "adam"].contains(&kind) && dice.chance(15)) {
+        settings.push((keys.lr, dice.pick(&rates).to_owned()));
+    }
     if dice.chance(20) {
         settings.push((keys.l2, dice.pick(&["0.001", "0.1"]).to_owned()));
     }
@@ -172,6 +186,9 @@ fn optimizer(
         settings.push((keys.schedule, quoted(dice.pick(&schedules))));
         settings.push((keys.decay_steps, dice.magnitude(1, 100).to_string()));
         settings.push((keys.warmup_steps, dice.below(10).to_string()));
+    } else if dice.chance(8) {
+        settings.push((keys.schedule, quoted("plateau")));
+        settings.push((keys.plateau_patience, dice.within(1, 2).to_string()));
     }
 }
 

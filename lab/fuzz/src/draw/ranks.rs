@@ -25,17 +25,22 @@ pub(super) fn add(dice: &mut Dice, model: &Model, variant: &mut Variant) {
             let lends = !apart && !stale && dice.chance(40);
             join(launch, ranks, lends);
         }
+        let settings = &mut launch.machine.settings;
         if apart {
-            let settings = &mut launch.machine.settings;
             settings.push(("sync.rows", "bounded".to_owned()));
             settings.push(("sync.staleness", "0".to_owned()));
+        } else if !stale {
+            // A day takes over the settings of the one before.
+            settings.push(("sync.rows", "exact".to_owned()));
         }
     }
 }
 
 /// Whether the program refuses ranks of the model that are out of step.
 fn must_be_in_step(model: &Model) -> bool {
-    ["pipeline.staleness", "model.batch_norm"].iter().any(|key| !model.get(key).is_empty())
+    let has = |key: &&str| !model.get(key).is_empty();
+    ["pipeline.staleness", "model.batch_norm", "optim.dense.ema"].iter().any(has)
+        || model.falls_at_plateaus()
 }
 
 /// Draws whether all processes of a case keep the dense part in tables, with the same number of
