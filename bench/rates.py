@@ -16,7 +16,7 @@ from pathlib import Path
 
 from guided import SETS, adult, attribution, auc, criteo
 
-MODELS = ["lr", "fm", "wide_deep", "deepfm", "dcn"]
+MODELS = ["lr", "fm", "deepfm", "dcn"]
 OF_ROWS, OF_DENSE = (0.01, 0.03, 0.1, 0.3), (0.0003, 0.001, 0.003, 0.01, 0.03)
 
 
