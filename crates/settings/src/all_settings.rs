@@ -398,7 +398,7 @@ pub const SETTINGS: &[Setting] = &[
         "sgd, momentum, adagrad or adam for dense parameters"
     ),
     setting!("optim.dense.lr", optim.dense.lr = None, Always, "learning rate of dense parameters")
-        .default_name("0.001; 0.01 for lr and fm")
+        .default_name("0.001; 0.01 for lr, 0.005 for fm")
         .text(|config| config.dense_rate().text())
         .check(|config| check::learning_rate(config.dense_rate())),
     of_optimizer!("optim.dense.eps", optim.dense.eps),

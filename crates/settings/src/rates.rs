@@ -8,7 +8,7 @@
 
 use stepwell_data::Schema;
 
-use crate::config::{Config, LayerConfig, ModelKind};
+use crate::config::{Config, LayerConfig, ModelKind, expanded};
 
 /// Usual rate of rows: this divided by the number of id columns, and at most a bound.
 struct ByColumns {
@@ -49,19 +49,26 @@ impl Config {
     }
 
     fn rate_by_columns(&self, of: &ByColumns) -> f64 {
-        // Wrong columns are refused elsewhere.
-        let layout = self.layout().unwrap_or_default();
-        let schema = layout.map_or(Schema::CRITEO, |layout| layout.schema());
-        let rate = (of.rate / schema.id_columns.max(1) as f64).min(of.most);
+        let rate = (of.rate / self.summed_columns().max(1) as f64).min(of.most);
         // A short number in files and messages.
         (rate * 1e4).round() / 1e4
+    }
+
+    /// Number of id columns that the model reads. Wrong columns are refused elsewhere.
+    fn summed_columns(&self) -> usize {
+        if self.features.is_empty() {
+            let layout = self.layout().unwrap_or_default();
+            return layout.map_or(Schema::CRITEO, |layout| layout.schema()).id_columns;
+        }
+        let counts = self.features.iter().filter_map(|of| expanded(&of.columns).ok());
+        counts.map(|columns| columns.len()).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PresetKind;
+    use crate::config::{FeatureConfig, PresetKind};
 
     #[test]
     fn sums_over_many_columns_learn_in_small_steps() {
@@ -71,6 +78,10 @@ mod tests {
         assert_eq!((config.row_rate(), config.dense_rate()), (0.0385, 0.01));
         config.data.preset = PresetKind::MovieLens;
         assert_eq!(config.row_rate(), 0.25);
+        let of_five =
+            FeatureConfig { columns: vec!["C1-C5".to_owned()], ..FeatureConfig::default() };
+        config.features = vec![of_five];
+        assert_eq!(config.row_rate(), 0.2);
         config.model.kind = ModelKind::Fm;
         assert_eq!((config.row_rate(), config.dense_rate()), (0.1, 0.005));
         (config.optim.rows.lr, config.optim.dense.lr) = (Some(0.3), Some(0.2));
