@@ -372,7 +372,7 @@ pub const SETTINGS: &[Setting] = &[
          frozen, so that they keep their values"
     ),
     setting!("optim.rows.lr", optim.rows.lr = None, Always, "learning rate of rows")
-        .default_name("0.02; for lr and fm by the number of id columns")
+        .default_name("0.02; for lr and fm by the number of ids")
         .text(|config| config.row_rate().text())
         .check(|config| check::learning_rate(config.row_rate())),
     of_optimizer!("optim.rows.eps", optim.rows.eps),

@@ -1,17 +1,23 @@
 //! Usual learning rates, which depend on the model.
 //!
 //! Adagrad's first updates of a weight are as long as the rate, whatever the gradient. The logits
-//! of `lr` and `fm` are sums over the id columns, so the same updates move them by a multiple of
-//! the number of columns, and the rate that suits them falls with that number. Their few dense
+//! of `lr` and `fm` are sums over an example's ids, so the same updates move them by a multiple of
+//! the number of ids, and the rate that suits them falls with that number. Their few dense
 //! parameters need a higher rate than those of hidden layers, because they have to grow to the size
 //! of logits. `bench/rates.py` compares these rates with tuned ones.
 
 use stepwell_data::Schema;
+use stepwell_engine::Pooling;
 
-use crate::config::{Config, LayerConfig, ModelKind, expanded};
+use crate::config::{ColumnType, Config, FeatureConfig, LayerConfig, ModelKind, expanded};
 
-/// Usual rate of rows: this divided by the number of id columns, and at most a bound.
-struct ByColumns {
+/// The most ids that a list is expected to have, though it may have more.
+const LIST: usize = 50;
+/// The lowest usual rate of rows.
+const LEAST: f64 = 0.001;
+
+/// Usual rate of rows: this divided by the number of ids of an example, and at most a bound.
+struct ByIds {
     rate: f64,
     most: f64,
 }
@@ -20,8 +26,8 @@ impl Config {
     /// Learning rate of rows: the given one, or the usual one of the model.
     pub fn row_rate(&self) -> f64 {
         self.optim.rows.lr.unwrap_or_else(|| match self.model.kind {
-            ModelKind::Lr => self.rate_by_columns(&ByColumns { rate: 1.0, most: 0.25 }),
-            ModelKind::Fm => self.rate_by_columns(&ByColumns { rate: 0.5, most: 0.1 }),
+            ModelKind::Lr => self.rate_by_ids(&ByIds { rate: 1.0, most: 0.25 }),
+            ModelKind::Fm => self.rate_by_ids(&ByIds { rate: 0.5, most: 0.1 }),
             _ => 0.02,
         })
     }
@@ -48,30 +54,39 @@ impl Config {
         graph
     }
 
-    fn rate_by_columns(&self, of: &ByColumns) -> f64 {
-        let rate = (of.rate / self.summed_columns().max(1) as f64).min(of.most);
+    fn rate_by_ids(&self, of: &ByIds) -> f64 {
+        let rate = (of.rate / self.expected_ids().max(1) as f64).clamp(LEAST, of.most);
         // A short number in files and messages.
         (rate * 1e4).round() / 1e4
     }
 
-    /// Number of id columns that the model reads. Wrong columns are refused elsewhere.
-    fn summed_columns(&self) -> usize {
-        if self.features.is_empty() {
-            let layout = self.layout().unwrap_or_default();
-            return layout.map_or(Schema::CRITEO, |layout| layout.schema()).id_columns;
+    /// Number of ids that an example is expected to have: one for each column, or several for a
+    /// list. Wrong columns are refused elsewhere.
+    fn expected_ids(&self) -> usize {
+        let count =
+            |names: &[String], ids: usize| expanded(names).map_or(0, |names| names.len() * ids);
+        let of_list = |ids: usize| ids.clamp(1, LIST);
+        if !self.features.is_empty() {
+            let of_feature = |of: &FeatureConfig| match of.pooling {
+                Pooling::Sum | Pooling::None => count(&of.columns, of_list(of.ids)),
+                _ => count(&of.columns, 1),
+            };
+            return self.features.iter().map(of_feature).sum();
         }
-        let counts = self.features.iter().filter_map(|of| expanded(&of.columns).ok());
-        counts.map(|columns| columns.len()).sum()
+        let lists = self.columns.iter().filter(|of| of.kind == ColumnType::Ids);
+        let more: usize = lists.map(|of| count(&of.names, of_list(of.ids) - 1)).sum();
+        let layout = self.layout().unwrap_or_default();
+        more + layout.map_or(Schema::CRITEO, |layout| layout.schema()).id_columns
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{FeatureConfig, PresetKind};
+    use crate::config::{ColumnConfig, PresetKind};
 
     #[test]
-    fn sums_over_many_columns_learn_in_small_steps() {
+    fn sums_over_many_ids_learn_in_small_steps() {
         let mut config = Config::default();
         assert_eq!((config.row_rate(), config.dense_rate()), (0.02, 0.001));
         config.model.kind = ModelKind::Lr;
@@ -80,8 +95,22 @@ mod tests {
         assert_eq!(config.row_rate(), 0.25);
         let of_five =
             FeatureConfig { columns: vec!["C1-C5".to_owned()], ..FeatureConfig::default() };
-        config.features = vec![of_five];
+        config.features = vec![FeatureConfig { pooling: Pooling::Mean, ids: 9, ..of_five.clone() }];
         assert_eq!(config.row_rate(), 0.2);
+        config.features = vec![of_five.clone(), FeatureConfig { ids: 20, ..of_five }];
+        assert_eq!(config.row_rate(), 0.0095);
+        config.features.clear();
+        let column = |name: &str, kind, ids| {
+            let names = vec![name.to_owned()];
+            ColumnConfig { names, kind, ids, ..ColumnConfig::default() }
+        };
+        let label = column("click", ColumnType::Label, 1);
+        config.columns = vec![label, column("indices", ColumnType::Ids, 256)];
+        assert_eq!(config.row_rate(), 0.02);
+        config.columns.push(column("x1-x5000", ColumnType::Id, 1));
+        assert_eq!(config.row_rate(), 0.001);
+        config.columns.truncate(1);
+        config.columns.push(column("user", ColumnType::Id, 1));
         config.model.kind = ModelKind::Fm;
         assert_eq!((config.row_rate(), config.dense_rate()), (0.1, 0.005));
         (config.optim.rows.lr, config.optim.dense.lr) = (Some(0.3), Some(0.2));
