@@ -124,7 +124,7 @@ fn a_resume_that_begins_anew_is_found() {
         exec "$REAL" "$@"
     "#;
     // An early case resumes.
-    finds_from(16, 60, script, &["the newest checkpoint was "]);
+    finds_from(24, 60, script, &["the newest checkpoint was "]);
 }
 
 #[test]
