@@ -89,35 +89,45 @@ def main():
     p.add_argument("--only", choices=list(SETS))
     p.add_argument("--seeds", type=int, default=1)
     options = p.parse_args()
-    program, data = Path(options.stepwell).resolve(), os.environ.get("STEPWELL_DATA")
+    program = Path(options.stepwell).resolve()
     print("| data | records | guided path | AUC | best of the grid | AUC | behind |")
     print("|---|---:|---|---:|---|---:|---:|")
+    for name, folder, count in prepared(program, options.only):
+        one(name, program, folder, count, options.seeds)
+
+
+def prepared(program, only):
+    """Name, folder and training records of each set, or the `only` one: `train` and `test` with the
+    folder's suffix, and `run.toml` as `schema` writes it. A folder is removed after its turn."""
+    data = os.environ.get("STEPWELL_DATA")
     for name, make in SETS.items():
-        if options.only not in (None, name):
+        if only not in (None, name):
             continue
         if make in (adult, criteo, attribution) and not data:
             print(f"{name} is skipped: STEPWELL_DATA is not set")
             continue
         with tempfile.TemporaryDirectory(suffix=".tsv" if make is criteo else ".csv") as made:
-            one(name, make, program, Path(made), data and Path(data), options.seeds)
+            folder = Path(made)
+            train, test = make(data and Path(data))
+            for part, lines in (("train", train), ("test", test)):
+                (folder / f"{part}{folder.suffix}").write_text("\n".join(lines) + "\n")
+            schema = [program, "schema", f"train{folder.suffix}", "--out", "run.toml"]
+            subprocess.run(schema, check=True, cwd=folder, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+            yield name, folder, len(train) - 1
 
 
-def one(name, make, program, folder, data, seeds):
-    train, test = make(data)
-    for part, lines in (("train", train), ("test", test)):
-        (folder / f"{part}{folder.suffix}").write_text("\n".join(lines) + "\n")
-    subprocess.run([program, "schema", f"train{folder.suffix}", "--out", "run.toml"], check=True,
-                   cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def one(name, program, folder, count, seeds):
     mean = lambda flags: sum(auc(program, folder, flags, 1 + seed) for seed in range(seeds)) / seeds
     settings = (folder / "run.toml").read_text().splitlines()
     own = next((line for line in settings if line.startswith("mini_batch")), "mini_batch of train")
     guided, grid = mean([]), {}
     for batch in BATCHES:
-        for epochs in EPOCHS if batch * 10 <= len(train) else ():
+        for epochs in EPOCHS if batch * 10 <= count + 1 else ():
             flags = ["--data.mini_batch", str(batch), "--data.epochs", str(epochs)]
             grid[batch, epochs] = mean(flags)
     (batch, epochs), best = max(grid.items(), key=lambda item: item[1])
-    print(f"| {name} | {len(train) - 1:,} | {own} | {guided:.4f} | {batch}, {epochs} epochs | "
+    print(f"| {name} | {count:,} | {own} | {guided:.4f} | {batch}, {epochs} epochs | "
           f"{best:.4f} | {best - guided:.4f} |", flush=True)
     for (batch, epochs), value in grid.items():
         print(f"  {batch}, {epochs}: {value:.4f}", flush=True)

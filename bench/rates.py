@@ -9,12 +9,9 @@ Data is that of `guided.py`: three real sets from the folder STEPWELL_DATA, and 
 """
 
 import argparse
-import os
-import subprocess
-import tempfile
 from pathlib import Path
 
-from guided import SETS, adult, attribution, auc, criteo
+from guided import SETS, auc, prepared
 
 MODELS = ["lr", "fm", "deepfm", "dcn"]
 OF_ROWS, OF_DENSE = (0.01, 0.03, 0.1, 0.3), (0.0003, 0.001, 0.003, 0.01, 0.03)
@@ -27,26 +24,12 @@ def main():
     p.add_argument("--only", choices=list(SETS))
     p.add_argument("--models", nargs="+", default=MODELS, metavar="MODEL")
     options = p.parse_args()
-    program, data = Path(options.stepwell).resolve(), os.environ.get("STEPWELL_DATA")
+    program = Path(options.stepwell).resolve()
     print("| data | model | AUC | best of the grid: rows, dense part | AUC | behind |")
     print("|---|---|---:|---|---:|---:|")
-    for name, make in SETS.items():
-        if options.only not in (None, name):
-            continue
-        if make in (adult, criteo, attribution) and not data:
-            print(f"{name} is skipped: STEPWELL_DATA is not set")
-            continue
-        with tempfile.TemporaryDirectory(suffix=".tsv" if make is criteo else ".csv") as made:
-            prepare(make, program, Path(made), data and Path(data))
-            for model in options.models:
-                one(name, model, program, Path(made))
-
-
-def prepare(make, program, folder, data):
-    for part, lines in zip(("train", "test"), make(data)):
-        (folder / f"{part}{folder.suffix}").write_text("\n".join(lines) + "\n")
-    subprocess.run([program, "schema", f"train{folder.suffix}", "--out", "run.toml"], check=True,
-                   cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for name, folder, _ in prepared(program, options.only):
+        for model in options.models:
+            one(name, model, program, folder)
 
 
 def one(name, model, program, folder):

@@ -64,8 +64,8 @@ impl Course<'_> {
     }
 }
 
-/// What a refusal of data says, without the command that it suggests, which names the files as they
-/// were given.
+/// The fault in a refusal of data. The command it suggests is cut off, because that names files as
+/// the call did: one by one, or by a pattern.
 fn fault_of(why: &str) -> &str {
     why.split_once("; no columns are given").map_or(why, |(fault, _)| fault)
 }
