@@ -41,6 +41,14 @@ impl Config {
         })
     }
 
+    /// The same settings, with the learning rates in use written out.
+    pub fn with_rates(&self) -> Self {
+        let mut all = self.clone();
+        all.optim.rows.lr = Some(self.row_rate());
+        all.optim.dense.lr = Some(self.dense_rate());
+        all
+    }
+
     /// The same model as `graph` with `layers`, the model's own.
     pub fn as_graph(&self, layers: Vec<LayerConfig>) -> Self {
         let mut graph = self.clone();
@@ -113,6 +121,8 @@ mod tests {
         config.columns.push(column("user", ColumnType::Id, 1));
         config.model.kind = ModelKind::Fm;
         assert_eq!((config.row_rate(), config.dense_rate()), (0.1, 0.005));
+        let written = config.with_rates();
+        assert_eq!((written.optim.rows.lr, written.optim.dense.lr), (Some(0.1), Some(0.005)));
         (config.optim.rows.lr, config.optim.dense.lr) = (Some(0.3), Some(0.2));
         assert_eq!((config.row_rate(), config.dense_rate()), (0.3, 0.2));
     }

@@ -116,6 +116,7 @@ fn config(args: &ConfigListArgs) -> Result<(), Failure> {
         }
         config = graph;
     }
+    let config = config.with_rates();
     if args.json {
         return say::json(&stepwell_settings::to_json(&config));
     }

@@ -82,7 +82,7 @@ fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, Failure> {
         let why = "--network joins several ranks, and ranks is 1: give --ranks 2 or more";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let settings = settings::to_json(config);
+    let settings = settings::to_json(&config.with_rates());
     let profile = args.profile.as_deref().map(|path| Profile::read(path, &settings));
     let profile = profile.transpose().map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Some(Known { network, profile }))

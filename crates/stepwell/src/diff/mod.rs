@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use stepwell_engine::{Checkpoint, TableSpec};
+use stepwell_settings as settings;
 
 use self::rows::Table;
 use crate::bars;
@@ -68,7 +69,7 @@ fn compare(a: &Checkpoint, b: &Checkpoint, top: usize) -> Result<Value, Failure>
         "a": { "checkpoint": say::path(&a.path), "step": a.step },
         "b": { "checkpoint": say::path(&b.path), "step": b.step },
         "differ": differ,
-        "settings": settings(&a.run["config"], &b.run["config"]),
+        "settings": other_settings(&a.run["config"], &b.run["config"]),
         "dense": dense,
         "tables": tables,
         "tables_only_in_a": only_a,
@@ -82,11 +83,15 @@ fn specs(of: &Checkpoint) -> Result<Vec<TableSpec>, Failure> {
     Ok(specs.collect::<Result<_, _>>()?)
 }
 
-/// The settings that differ.
-fn settings(a: &Value, b: &Value) -> Vec<Value> {
+/// The settings that differ, where a default counts as its value.
+fn other_settings(a: &Value, b: &Value) -> Vec<Value> {
+    let [a, b] = [a, b].map(|of| match settings::from_json(of) {
+        Ok(config) => settings::to_json(&config.with_rates()),
+        Err(_) => of.clone(),
+    });
     let keys =
         |of: &Value| of.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
-    let (of_a, of_b): (BTreeSet<String>, BTreeSet<String>) = (keys(a), keys(b));
+    let (of_a, of_b): (BTreeSet<String>, BTreeSet<String>) = (keys(&a), keys(&b));
     let differ = of_a.union(&of_b).filter(|key| a.get(*key) != b.get(*key));
     differ.map(|key| json!({ "key": key, "a": a.get(key), "b": b.get(key) })).collect()
 }

@@ -303,7 +303,7 @@ impl<'a> Search<'a> {
         (config.tiers.ssd, config.data.cache) =
             (self.base.tiers.ssd.clone(), self.base.data.cache.clone());
         let file = self.args.out.join(BEST);
-        outputs::write_text(&file, &settings::to_toml(&config))?;
+        outputs::write_text(&file, &settings::to_toml(&config.with_rates()))?;
         let saved = self.directory.saved(best.trial);
         tell!("\nbest: trial {}, {}", best.trial, table::outcome(best, self.by));
         tell!("{}", table::flags(best));

@@ -63,7 +63,7 @@ impl Shown {
             budget: Vec::new(),
             stages: Vec::new(),
             figures: Vec::new(),
-            settings: settings::to_json(config),
+            settings: settings::to_json(&config.with_rates()),
         }
     }
 
