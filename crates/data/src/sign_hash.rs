@@ -23,8 +23,8 @@
 //!   "Universal hashing and k-wise independent random variables via integer arithmetic without
 //!   primes", STACS 1996.
 
-use stepwell_base::Key;
 use stepwell_base::random::Stream;
+use stepwell_base::{Key, Namespace};
 
 use crate::error::DataError;
 
@@ -116,6 +116,27 @@ impl OneSignHash {
             assert_eq!(values.len(), keys.len(), "one value per key");
             self.append_summed(keys, values, outputs);
         }
+    }
+
+    /// Replaces an example's keys from `begin` on by those of their outputs in `namespace`. `values`
+    /// are the values of the first keys; all others are 1, as are those of outputs.
+    pub(crate) fn replace(
+        &self,
+        namespace: &Namespace,
+        begin: usize,
+        keys: &mut Vec<Key>,
+        values: &mut Vec<f32>,
+    ) {
+        let mut outputs = Vec::with_capacity(keys.len() - begin);
+        let has_values = values.len() > begin;
+        if has_values {
+            values.resize(keys.len(), 1.0);
+        }
+        let of_keys = if has_values { &values[begin..] } else { &[] };
+        self.append(&keys[begin..], of_keys, &mut outputs);
+        keys.truncate(begin);
+        values.truncate(begin);
+        keys.extend(outputs.iter().map(|output| namespace.key_of(&output.0.to_le_bytes())));
     }
 
     /// Appends the sign of most keys of each bin.

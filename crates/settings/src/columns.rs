@@ -1,6 +1,6 @@
 //! The settings of columns. Their keys are `columns.N.` followed by the entry's key.
 
-use stepwell_data::TimePart;
+use stepwell_data::{OneSignHash, TimePart};
 use stepwell_nn::Loss;
 
 use crate::check::{self, Outcome};
@@ -155,6 +155,15 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     .check(|column| -> Outcome { check::within(column.ids, 1..=check::IDS_MAX) })
     .idle(no_list),
     setting!(
+        ColumnConfig: "bins",
+        bins = None,
+        BeyondDefault,
+        "of a list: its ids are hashed into twice as many as this, by one permutation and one sign \
+         random projection; the list may then be made of several columns (empty: they are not)"
+    )
+    .check(|column| check::given(column.bins, bins))
+    .idle(no_list),
+    setting!(
         ColumnConfig: "missing",
         missing = MissingKind::Own,
         Always,
@@ -162,6 +171,12 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     )
     .idle(no_id),
 ];
+
+fn bins(count: u64) -> Outcome {
+    let most = OneSignHash::BINS_MAX;
+    let give = format_args!("1 to {most}");
+    check::right((1..=most).contains(&count), count, give)
+}
 
 /// Refuses infinities and NaN.
 fn finite<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> Outcome {

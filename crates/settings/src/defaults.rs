@@ -200,6 +200,7 @@ impl Default for ColumnConfig {
             separator: String::new(),
             values: None,
             ids: 0,
+            bins: None,
             missing: MissingKind::default(),
         };
         COLUMN_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut column));

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use stepwell_base::Key;
+use stepwell_base::{Key, Namespace};
 
 use crate::chunk::{complete_values, push_value};
 use crate::layout::{Ids, Made};
+use crate::sign_hash::OneSignHash;
 
 /// Keys of an id column.
 pub(super) struct Bags {
@@ -32,6 +33,11 @@ impl Bags {
         self.keys.push(key);
     }
 
+    /// Hashes the keys from `begin` on, which are a row's.
+    pub(super) fn hash(&mut self, hash: &OneSignHash, namespace: &Namespace, begin: usize) {
+        hash.replace(namespace, begin, &mut self.keys, &mut self.values);
+    }
+
     /// Keeps only the first `keys` keys.
     pub(super) fn truncate(&mut self, keys: usize) {
         self.keys.truncate(keys);
@@ -52,7 +58,8 @@ pub(super) struct Putting {
 
 impl Putting {
     pub(super) fn new(count: usize, ids: &Ids) -> Self {
-        let has_ends = ids.skip_missing || matches!(ids.made, Made::List(_));
+        let is_list = matches!(ids.made, Made::List(_) | Made::Hashed(_));
+        let has_ends = ids.skip_missing || is_list;
         let ends = has_ends.then(|| Vec::with_capacity(count));
         let (keys, values) = (Vec::with_capacity(count), Vec::new());
         let bags = Bags { keys, values, ends, cut: BTreeMap::new() };

@@ -10,7 +10,7 @@ use super::labels::{labels_of, weights_of};
 use super::walk::{Found, Walk};
 use crate::block::Block;
 use crate::chunk::Chunk;
-use crate::layout::{Dense, Ids, Layout, Made, Says, Split, Transform, transformed};
+use crate::layout::{Dense, Hashed, Ids, Layout, Made, Says, Split, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::moment::TimePart;
 use crate::parse_lines::refuse;
@@ -158,6 +158,7 @@ fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
         Made::Part(source, part) => maker.parts(*source, *part, faults),
         Made::List(list) => maker.lists(list, faults),
         Made::Cross(sources) => maker.crosses(sources, faults),
+        Made::Hashed(hashed) => maker.hashed(hashed, faults),
     }
 }
 
@@ -272,6 +273,30 @@ impl Maker<'_> {
             if !(missing && self.ids.skip_missing) {
                 put.bags.keys.push(self.ids.namespace.key_of(&joined));
             }
+            put.end_row();
+        }
+        put.bags
+    }
+
+    fn hashed(mut self, Hashed { sources, hash }: &Hashed, faults: &mut Faults) -> Bags {
+        let walk = |(source, _): &(usize, _)| Walk::new(&self.data.rows.columns[*source]);
+        let mut walks: Vec<Walk<'_>> = sources.iter().map(walk).collect();
+        let mut put = Putting::new(self.data.count, self.ids);
+        for row in 0..self.data.count {
+            let begin = put.bags.keys.len();
+            for (walk, (source, namespace)) in walks.iter_mut().zip(sources) {
+                match walk.next().known(self.data.layout) {
+                    Found::Missing => {}
+                    Found::One(value) => {
+                        put.bags.keys.push(namespace.key_of(value.spell(&mut self.room)));
+                    }
+                    Found::List(_) => {
+                        let (source, why, value) = (*source, Why::List, Vec::new());
+                        faults.entry(row).or_insert(Fault { source, why, value });
+                    }
+                }
+            }
+            put.bags.hash(hash, &self.ids.namespace, begin);
             put.end_row();
         }
         put.bags

@@ -63,6 +63,9 @@ impl Maker<'_> {
             if count > list.most {
                 put.bags.cut.insert(row, count - list.most);
             }
+            if let Some(hash) = &list.hash {
+                put.bags.hash(hash, &self.ids.namespace, first);
+            }
             put.end_row();
         }
         put.bags.complete_values();

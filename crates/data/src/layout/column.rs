@@ -84,6 +84,9 @@ pub struct IdRule {
     pub part: TimePart,
     /// Whether a missing value has no id; otherwise it has its own. A missing list never has ids.
     pub skip_missing: bool,
+    /// For a list: bins that its ids are hashed into ([`OneSignHash`](crate::OneSignHash)). The
+    /// list may then be made of several columns.
+    pub bins: Option<u64>,
 }
 
 /// A list of ids in one value.

@@ -12,6 +12,7 @@ use crate::cut_list;
 use crate::moment::TimePart;
 use crate::path_columns::path_columns;
 use crate::schema::{Labels, Schema};
+use crate::sign_hash::OneSignHash;
 
 /// A validated layout, compiled for reading records.
 #[derive(Clone, Debug)]
@@ -96,6 +97,16 @@ pub(crate) enum Made {
     Buckets { source: usize, bounds: Vec<f32>, keys: Vec<Key> },
     /// A cross of several texts.
     Cross(Vec<usize>),
+    /// Several texts, hashed together.
+    Hashed(Hashed),
+}
+
+/// Ids of several columns that are hashed into fewer.
+#[derive(Clone, Debug)]
+pub(crate) struct Hashed {
+    /// Sources, with the namespaces of their ids before hashing.
+    pub(crate) sources: Vec<(usize, Namespace)>,
+    pub(crate) hash: OneSignHash,
 }
 
 impl Layout {
@@ -198,15 +209,16 @@ impl Layout {
     }
 
     /// Key of a text in id column number `column`; `None` if its ids are made from numbers or
-    /// several texts.
+    /// several texts, or are hashed.
     pub fn key_of(&self, column: usize, text: &[u8]) -> Option<Key> {
         let Ids { namespace, made, .. } = self.ids.get(column)?;
         match made {
             // The key of a part of a time is made from its text, such as 13 for an hour.
+            Made::List(list) if list.hash.is_some() => None,
             Made::Text(_) | Made::Part(..) | Made::List(_) => {
                 Some(namespace.key_of(if self.is_missing(text) { b"" } else { text }))
             }
-            Made::Buckets { .. } | Made::Cross(_) => None,
+            Made::Buckets { .. } | Made::Cross(_) | Made::Hashed(_) => None,
         }
     }
 
@@ -218,7 +230,8 @@ impl Layout {
 
     /// Number of list columns: each byte of a block except separators may be an id in each of them.
     pub(crate) fn lists(&self) -> usize {
-        self.all_lists().count()
+        let is_list = |ids: &&Ids| matches!(ids.made, Made::List(_) | Made::Hashed(_));
+        self.ids.iter().filter(is_list).count()
     }
 
     /// Most bytes of a chunk made from a block of `block_bytes`.

@@ -34,7 +34,7 @@ mod values;
 pub use self::column::{Column, ColumnKind, DenseRule, IdRule, LabelRule, ListRule, Transform};
 pub(crate) use self::compile::transformed;
 pub use self::compiled::Layout;
-pub(crate) use self::compiled::{Dense, Ids, Label, LabelSays, Made, Says};
+pub(crate) use self::compiled::{Dense, Hashed, Ids, Label, LabelSays, Made, Says};
 pub(crate) use self::evaluation_split::Split;
 pub use self::evaluation_split::{Part, SplitBy, SplitRule};
 pub(crate) use self::list::{Nested, each_item};

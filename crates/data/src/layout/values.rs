@@ -4,6 +4,7 @@ use memchr::memchr_iter;
 
 use super::options::may_separate;
 use crate::number::number;
+use crate::sign_hash::OneSignHash;
 
 /// Location of the values of a list's ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) struct List {
     pub(crate) separator: Vec<u8>,
     pub(crate) most: usize,
     pub(crate) values: Values,
+    /// How its ids are hashed into fewer, if they are.
+    pub(crate) hash: Option<OneSignHash>,
 }
 
 /// Parses a value: a finite number.

@@ -1,11 +1,11 @@
 //! Turns values into an example: labels, dense features, keys.
 
 use super::fault::{Fault, Why};
-use super::fields::{Found, Record};
+use super::fields::{Found, Record, Value};
 use super::labels::{label_of, weight_of};
 use super::lists::each_id;
 use crate::chunk::Chunk;
-use crate::layout::{Dense, Ids, Layout, Made, Says, Transform, transformed};
+use crate::layout::{Dense, Hashed, Ids, Layout, Made, Says, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::number::amount;
 
@@ -62,7 +62,7 @@ impl<'a> Emitter<'a> {
         let example = chunk.len() - 1;
         for column in self.lists.iter().copied() {
             let Made::List(list) = &self.layout.ids[column].made else { continue };
-            if chunk.bag(example, column).len() < list.most {
+            if list.hash.is_none() && chunk.bag(example, column).len() < list.most {
                 continue;
             }
             let mut count = 0;
@@ -144,6 +144,7 @@ fn push_keys(
         },
         Made::List(list) => {
             let (namespace, mut left) = (&ids.namespace, list.most);
+            let begin = chunk.keys.len();
             each_id(layout, list, record, |id, value| {
                 if left > 0 {
                     chunk.keys.push(namespace.key_within(id.text, id.start, id.end));
@@ -151,6 +152,9 @@ fn push_keys(
                     left -= 1;
                 }
             })?;
+            if let Some(hash) = &list.hash {
+                hash.replace(namespace, begin, &mut chunk.keys, &mut chunk.values);
+            }
         }
         Made::Buckets { source, bounds, keys } => match record.found(*source) {
             Found::One(value) => {
@@ -163,6 +167,19 @@ fn push_keys(
             Found::List => return Err(Fault::value(*source, Why::List)),
         },
         Made::Cross(sources) => push_cross(ids, sources, record, chunk)?,
+        Made::Hashed(Hashed { sources, hash }) => {
+            let begin = chunk.keys.len();
+            for (source, namespace) in sources {
+                match record.found(*source) {
+                    Found::One(Value { text, start, end }) => {
+                        chunk.keys.push(namespace.key_within(text, start, end));
+                    }
+                    Found::Missing => {}
+                    Found::List => return Err(Fault::value(*source, Why::List)),
+                }
+            }
+            hash.replace(&ids.namespace, begin, &mut chunk.keys, &mut chunk.values);
+        }
     }
     Ok(())
 }

@@ -107,7 +107,15 @@ fn rules() -> impl Strategy<Value = ColumnKind> {
     let ids = (namespace, buckets, prop::option::weighted(0.3, list), any::<bool>()).prop_map(
         |(namespace, buckets, list, skip_missing)| {
             let namespace = namespace.map(str::to_owned);
-            ColumnKind::Id(IdRule { namespace, buckets, list, part: TimePart::Whole, skip_missing })
+            let bins = (skip_missing && list.is_some()).then_some(3);
+            ColumnKind::Id(IdRule {
+                namespace,
+                buckets,
+                list,
+                part: TimePart::Whole,
+                skip_missing,
+                bins,
+            })
         },
     );
     let positive = prop::collection::vec(Just("yes".to_owned()), 0..2);

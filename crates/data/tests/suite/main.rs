@@ -17,6 +17,8 @@ mod formats;
 #[cfg(test)]
 mod guesses;
 #[cfg(test)]
+mod hashed_lists;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod malformed;

@@ -47,6 +47,8 @@ pub struct ColumnConfig {
     pub values: Option<String>,
     /// For a list: most ids to use; further ones are left out.
     pub ids: usize,
+    /// For a list: bins that its ids are hashed into.
+    pub bins: Option<u64>,
     /// For an id: meaning of a missing one.
     pub missing: MissingKind,
 }

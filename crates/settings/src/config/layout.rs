@@ -57,6 +57,7 @@ impl ColumnConfig {
                     values: self.values.as_deref().map(ValuesRule::of),
                 }),
                 skip_missing: self.missing == MissingKind::None,
+                bins: self.bins,
             }),
         })
     }

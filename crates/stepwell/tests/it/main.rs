@@ -25,6 +25,7 @@ mod export_formats;
 mod few_open_files;
 mod given;
 mod graph;
+mod hashed_lists;
 mod hints;
 mod html;
 mod import;

@@ -3,17 +3,19 @@
 use stepwell_base::Namespace;
 
 use crate::layout::column::{IdRule, ListRule};
-use crate::layout::compiled::{Ids, Made};
+use crate::layout::compiled::{Hashed, Ids, Made};
 use crate::layout::values::{List, Values};
 use crate::moment::TimePart;
+use crate::sign_hash::OneSignHash;
 
 /// Most ids of a list.
 const LIST_MAX: usize = 65_536;
 
-/// Compiles the id column `name` with sources `of` and `values`.
+/// Compiles the id column `name` with sources `of`, which are the data columns `names`, and
+/// `values`.
 pub(super) fn ids_of(
     name: &str,
-    of: &[usize],
+    (of, names): (&[usize], &[String]),
     rule: &IdRule,
     values: Values,
 ) -> Result<Ids, String> {
@@ -28,11 +30,16 @@ pub(super) fn ids_of(
         let made = Made::Part(*source, rule.part);
         return Ok(Ids { namespace, made, skip_missing: rule.skip_missing });
     }
+    if rule.bins.is_some() && rule.list.is_none() {
+        return Err("has bins, which are for lists: give it the type ids".to_owned());
+    }
     let made = match (of, &rule.list, rule.buckets.as_slice()) {
         (_, Some(_), [_, ..]) => {
             return Err("has buckets and is a list: give one of them".to_owned());
         }
-        ([source], Some(list), []) => Made::List(list_of(*source, list, values)?),
+        ([source], Some(list), []) => {
+            Made::List(List { hash: hash_of(rule)?, ..list_of(*source, list, values)? })
+        }
         ([source], None, []) => Made::Text(*source),
         ([source], None, bounds) => {
             if let Some(bound) = bounds.iter().find(|bound| !(**bound as f32).is_finite()) {
@@ -55,10 +62,13 @@ pub(super) fn ids_of(
             Made::Buckets { source: *source, bounds, keys }
         }
         (several, None, []) => Made::Cross(several.to_vec()),
+        (several, Some(list), []) if rule.bins.is_some() => {
+            Made::Hashed(hashed_of((several, names), list, rule)?)
+        }
         (_, _, _) => {
             return Err(
-                "is made of several columns, which are crossed: lists and buckets need a single \
-                 column"
+                "is made of several columns, which are crossed: buckets, and lists without bins, \
+                 need a single column"
                     .to_owned(),
             );
         }
@@ -83,7 +93,39 @@ fn list_of(source: usize, rule: &ListRule, values: Values) -> Result<List, Strin
     if !(1..=LIST_MAX).contains(most) {
         return Err(format!("a list has {most} ids at most: give 1 to {LIST_MAX}"));
     }
-    Ok(List { source, separator: separator.clone().into_bytes(), most: *most, values })
+    Ok(List { source, separator: separator.clone().into_bytes(), most: *most, values, hash: None })
+}
+
+/// The hash of a list, which is the same for all lists with as many bins.
+fn hash_of(rule: &IdRule) -> Result<Option<OneSignHash>, String> {
+    let hash = rule.bins.map(|bins| OneSignHash::new(bins, 0));
+    hash.transpose().map_err(|error| error.to_string())
+}
+
+/// Compiles a list of the ids of several columns.
+fn hashed_of(
+    (of, names): (&[usize], &[String]),
+    list: &ListRule,
+    rule: &IdRule,
+) -> Result<Hashed, String> {
+    if list.values.is_some() {
+        return Err("is made of several columns, whose ids have no values: remove them".to_owned());
+    }
+    let repeated = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    if let Some((_, name)) = repeated {
+        return Err(format!("is made of {name} twice: name it once"));
+    }
+    if of.len() > list.most {
+        let (count, most) = (of.len(), list.most);
+        return Err(format!("is made of {count} columns, but takes {most} ids: raise its ids"));
+    }
+    let sources = of.iter().zip(names).map(|(source, name)| {
+        let namespace = Namespace::new(name).map_err(|error| error.to_string())?;
+        Ok((*source, namespace))
+    });
+    let sources = sources.collect::<Result<_, String>>()?;
+    let hash = hash_of(rule)?.ok_or("has no bins")?;
+    Ok(Hashed { sources, hash })
 }
 
 /// Error for a setting that isn't a finite `f32`.

@@ -193,7 +193,7 @@ impl Sources {
         columns: &[Column],
     ) -> Result<Ids, String> {
         let values = self.values_of(column, rule, columns);
-        let ids = values.and_then(|values| ids_of(&column.name, of, rule, values));
+        let ids = values.and_then(|values| ids_of(&column.name, (of, &column.of), rule, values));
         ids.map_err(|why| format!("column {}: {why}", column.name))
     }
 

@@ -379,6 +379,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         separator,
         values,
         ids,
+        bins,
         missing,
     } = column;
     vec![
@@ -401,6 +402,7 @@ pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
         ("separator", json!(separator)),
         ("values", json!(values)),
         ("ids", json!(ids)),
+        ("bins", json!(bins)),
         ("missing", json!(missing.name())),
     ]
 }
