@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Quality against PyTorch: AUC and log loss on the test part of a real sample, over several seeds.
 
-Both sides train on the first 80 % of `criteo_tb_80k` in file order and are tested on the rest, with
-mini-batches of 256, embeddings of 16, row Adagrad 0.02 from rows uniform in +-0.01 and wide weights
+Both sides train on the first 80 % of `criteo_tb_80k` in file order and are tested on the rest; or, with
+`--attribution`, on the training file of `criteo-attribution`, written in Criteo's layout with empty
+fields for the columns that it lacks, and are tested on its validation file. Mini-batches are of 256, embeddings of 16, row Adagrad 0.02 from rows uniform in +-0.01 and wide weights
 of zero, dense Adam 0.001. Logistic regression uses dense Adam 0.01 and two epochs. A seed changes
 only initial values; the two sides draw them differently, so compare the means.
 
@@ -14,6 +15,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from sides import Sides, add_options, machine, mean_and_deviation, say, table, versions
@@ -27,12 +29,16 @@ def main():
     add_options(parser, "target/bench/quality")
     add = parser.add_argument
     add("--data", type=Path, help=f"{SAMPLE}, compressed or not (default: the one in STEPWELL_DATA)")
+    add("--attribution", action="store_true", help="criteo-attribution, from STEPWELL_DATA")
     add("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5], metavar="SEED")
     add("--threads", type=int, default=2)
     add("--rows-per-slot", type=int, default=1 << 17, help="rows per slot in the peer's tables")
     options = parser.parse_args()
     sides = Sides(options)
-    data = unpacked(options.data or sample(), sides.folder)
+    if options.attribution:
+        data, options.test = attribution(sides.folder)
+    else:
+        data, options.test = unpacked(options.data or sample(), sides.folder), 0.2
     results, last = {}, None
     for model in options.models:
         for seed in options.seeds:
@@ -50,6 +56,21 @@ def sample():
     if not folder:
         raise SystemExit(f"give --data FILE, or set STEPWELL_DATA to the folder of {SAMPLE}")
     return Path(folder) / SAMPLE
+
+
+def attribution(folder):
+    """Both files as one in Criteo's layout, and the share of the second."""
+    source = Path(os.environ.get("STEPWELL_DATA") or sys.exit("set STEPWELL_DATA for --attribution"))
+    target, counts = folder / "attribution.tsv", []
+    with target.open("w") as out:
+        for part in ("train", "valid"):
+            path = source / f"criteo-attribution/{part}.csv.zst"
+            text = subprocess.run(["zstd", "-dcq", path], check=True, capture_output=True).stdout
+            lines = [line.split(",") for line in text.decode().splitlines()[1:]]
+            out.writelines("\t".join([click, *[""] * 13, *ids, *[""] * (26 - len(ids))]) + "\n"
+                           for click, *ids in lines)
+            counts.append(len(lines))
+    return target, counts[1] / sum(counts)
 
 
 def unpacked(path, folder):
@@ -73,7 +94,7 @@ def ours(sides, model, data, seed):
     epochs, rate = epochs_and_rate(model)
     settings = {
         "seed": seed, "threads": sides.options.threads, "data.epochs": epochs,
-        "data.mini_batch": 256, "data.eval_fraction": 0.2, "model.dim": 16,
+        "data.mini_batch": 256, "data.eval_fraction": sides.options.test, "model.dim": 16,
         "optim.rows.kind": "adagrad", "optim.rows.lr": 0.02,
         "optim.dense.kind": "adam", "optim.dense.lr": rate,
     }
@@ -86,7 +107,7 @@ def peer(sides, model, data, seed):
     epochs, rate = epochs_and_rate(model)
     flags = {
         "--seed": seed, "--threads": sides.options.threads, "--epochs": epochs,
-        "--mini-batch": 256, "--test-fraction": 0.2, "--dim": 16, "--dense-lr": rate,
+        "--mini-batch": 256, "--test-fraction": sides.options.test, "--dim": 16, "--dense-lr": rate,
         "--row-optimizer": "adagrad", "--row-lr": 0.02,
         "--rows-per-slot": sides.options.rows_per_slot,
     }

@@ -118,8 +118,8 @@ impl OneSignHash {
         }
     }
 
-    /// Replaces an example's keys from `begin` on by those of their outputs in `namespace`. `values`
-    /// are the values of the first keys; all others are 1, as are those of outputs.
+    /// Replaces an example's keys from `begin` on by the keys of its outputs in `namespace`.
+    /// `values` has the values of the first keys; all others are 1, and so is every output's.
     pub(crate) fn replace(
         &self,
         namespace: &Namespace,

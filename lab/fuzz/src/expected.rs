@@ -14,6 +14,8 @@ pub(crate) struct Said {
     pub(crate) evaluated: u64,
     /// Most malformed lines in one pass over the data.
     pub(crate) malformed_most: u64,
+    /// Whether training leaves out examples, so that `examples` and `steps` are only upper bounds.
+    pub(crate) leaves_out: bool,
     /// Whether runs may skip fewer lines than they need to.
     pub(crate) too_few_skips: bool,
 }
@@ -46,6 +48,7 @@ impl Said {
             steps: good(&train).div_ceil(mini_batch) * case.epochs,
             evaluated: good(&evaluate),
             malformed_most,
+            leaves_out: case.model.leaves_out(),
             too_few_skips: case.skips == Skips::TooFew && malformed_most > 0,
         }
     }

@@ -142,9 +142,13 @@ impl Mend {
         }
         if let Some(space) = why.split("raise tiers.segment, or tiers.space to ").nth(1) {
             let before = self.space.replace(space.trim().to_owned());
+            let times = |space: &str| space.trim().parse::<f64>().ok();
+            // Each store of a run may ask for more than the one before.
             return match before {
-                None => Ok(()),
-                Some(before) => Err(found(format!("had {before}, but was refused: {why}"))),
+                Some(before) if times(&before) >= times(space) => {
+                    Err(found(format!("had {before}, but was refused: {why}")))
+                }
+                _ => Ok(()),
             };
         }
         if why.contains("STEPWELL_IO_ENGINE") && self.engine.take().is_some() {

@@ -20,11 +20,12 @@ pub(crate) struct Day {
     pub(crate) launches: Vec<Launch>,
 }
 
-/// Draws days, which aren't evaluated; none if the text has malformed lines or one mini-batch, or a
-/// rate depends on evaluations.
+/// Draws days, which aren't evaluated; none if the text has malformed lines or one mini-batch, if a
+/// rate depends on evaluations, or if training leaves out examples, so that days end elsewhere.
 pub(super) fn draw(dice: &mut Dice, text: &Text, model: &Model, mini_batch: u64) -> Vec<Day> {
     let mini_batches = text.lines().div_ceil(mini_batch);
-    if text.malformed > 0 || mini_batches < 2 || model.falls_at_plateaus() {
+    let must_be_whole = model.falls_at_plateaus() || model.leaves_out();
+    if text.malformed > 0 || mini_batches < 2 || must_be_whole {
         return Vec::new();
     }
     let count = dice.within(2, DAYS_MAX.min(mini_batches));

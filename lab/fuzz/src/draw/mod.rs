@@ -68,7 +68,10 @@ impl Case {
             0 => Data::Stream { examples: lines, vocab_scale: dice.pick(&["0.01", "0.2", "1"]) },
             _ => Data::Text(Text::draw(dice, lines)),
         };
-        let model = Model::draw(dice, mini_batch);
+        // Packed files of other columns would need these columns.
+        let with_lists =
+            matches!(&data, Data::Text(text) if text.malformed == 0) && dice.chance(15);
+        let model = Model::draw(dice, mini_batch, with_lists);
         let epochs = dice.pick(&[1, 1, 2, 3]);
         let eval_fraction = if dice.chance(25) { 0.0 } else { dice.within(1, 60) as f64 / 100.0 };
         let malformed = matches!(&data, Data::Text(text) if text.malformed > 0);
@@ -81,6 +84,12 @@ impl Case {
         let mut variants: Vec<Variant> = (0..dice.within(2, 4))
             .map(|number| Variant::draw(dice, &data, mini_batch, steps, number == 0))
             .collect();
+        if with_lists {
+            variants.iter_mut().for_each(Variant::keep_text);
+        }
+        if model.draws_by_file() {
+            variants.iter_mut().for_each(|variant| variant.joined = false);
+        }
         if !model.can_use_devices() {
             let launches = variants.iter_mut().flat_map(|variant| &mut variant.launches);
             launches.for_each(|launch| launch.machine.keep_on_host());

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use super::graph;
 use crate::dice::Dice;
 
-/// All kinds of models that take any data.
-pub(crate) const KINDS: [&str; 12] = [
+/// All kinds of models; the last one needs lists.
+pub(crate) const KINDS: [&str; 14] = [
     "lr",
     "fm",
     "wide_deep",
@@ -19,7 +19,12 @@ pub(crate) const KINDS: [&str; 12] = [
     "mmoe",
     "ple",
     "graph",
+    "two_tower",
+    DIN,
 ];
+const DIN: &str = "din";
+/// Kinds for data without lists.
+const PLAIN_KINDS: usize = KINDS.len() - 1;
 /// All storage formats of weights.
 pub(crate) const STORAGES: [&str; 3] = ["f32", "f16", "bf16"];
 /// All optimizers of rows, with learning rates that don't diverge; dense parameters have the first
@@ -34,6 +39,7 @@ const OPTIMIZERS: [(&str, [&str; 2]); 7] = [
     ("ftrl", ["0.05", "0.01"]),
 ];
 const DENSE: usize = 4;
+const NEGATIVE_RATE: &str = "data.negative_rate";
 /// What training emphasizes.
 const EMPHASES: [(&str, [&str; 2]); 3] = [
     ("data.class_weight", ["0.5", "20"]),
@@ -46,14 +52,18 @@ const EMPHASES: [(&str, [&str; 2]); 3] = [
 pub(crate) struct Model(pub(crate) Vec<(&'static str, String)>);
 
 impl Model {
-    /// Draws a model for mini-batches of `mini_batch` examples.
-    pub(crate) fn draw(dice: &mut Dice, mini_batch: u64) -> Self {
+    /// Draws a model for mini-batches of `mini_batch` examples, perhaps of data `with_lists`.
+    pub(crate) fn draw(dice: &mut Dice, mini_batch: u64, with_lists: bool) -> Self {
         // Sometimes wide enough that the memory plan exceeds what every process takes.
         let (dim, width) = if dice.chance(6) { (160, 300) } else { (20, 40) };
+        let kind = match with_lists && dice.chance(60) {
+            true => DIN,
+            false => dice.pick(&KINDS[..PLAIN_KINDS]),
+        };
         let mut settings = vec![
             ("seed", dice.below(1 << 40).to_string()),
             ("data.mini_batch", mini_batch.to_string()),
-            ("model.kind", quoted(dice.pick(&KINDS))),
+            ("model.kind", quoted(kind)),
             ("model.dim", dice.magnitude(1, dim).to_string()),
             ("model.hidden", widths(dice, 0..=3, width)),
             ("model.second", widths(dice, 0..=2, width)),
@@ -92,11 +102,19 @@ impl Model {
         if dice.chance(15) {
             settings.push(("optim.rows.max_norm", dice.pick(&["0.05", "1"]).to_owned()));
         }
-        if settings.iter().any(|(_, value)| value == "\"graph\"") {
-            settings.push(("model.layers", graph::draw(dice, width)));
+        match kind {
+            "graph" => settings.push(("model.layers", graph::draw(dice, width))),
+            "two_tower" => towers(dice, &mut settings),
+            _ if dice.chance(10) => {
+                settings.push((NEGATIVE_RATE, dice.pick(&["0.1", "0.5"]).to_owned()));
+            }
+            _ => {}
         }
         life(dice, &mut settings);
-        if dice.chance(40) {
+        if with_lists {
+            lists(dice, kind, &mut settings);
+        } else if kind != "two_tower" && dice.chance(40) {
+            // Each tower needs some columns.
             tables(dice, dim, &mut settings);
         }
         Self(settings)
@@ -110,8 +128,19 @@ impl Model {
                 || ["model.dropout", "model.batch_norm", "optim.dense.ema"].contains(key)
                 || *key == "model.layers" && !graph::has_kernels(value)
                 || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
+                || *key == "model.kind" && ["two_tower", DIN].contains(&value.trim_matches('"'))
         };
         !self.0.iter().any(lacks_kernel)
+    }
+
+    /// Whether training leaves out some examples.
+    pub(crate) fn leaves_out(&self) -> bool {
+        self.get("model.kind") == "two_tower" || self.draws_by_file()
+    }
+
+    /// Whether the examples that are left out depend on the cut of the data into files.
+    pub(crate) fn draws_by_file(&self) -> bool {
+        !self.get(NEGATIVE_RATE).is_empty()
     }
 
     /// Whether a learning rate depends on evaluations.
@@ -207,6 +236,54 @@ fn life(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
     }
     if dice.chance(10) {
         settings.push(("rows.history", "true".to_owned()));
+    }
+}
+
+/// Draws the towers of `two_tower`.
+fn towers(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
+    let first = dice.within(1, COLUMNS);
+    let last = (first + dice.magnitude(0, 6)).min(COLUMNS);
+    let mut items: Vec<String> = (first..=last).map(|id| format!("\"C{id}\"")).collect();
+    if dice.chance(20) {
+        items.push("\"I3\"".to_owned());
+    }
+    settings.push(("model.item", format!("[{}]", items.join(", "))));
+    settings.push(("model.vector", dice.magnitude(1, 12).to_string()));
+    settings.push(("model.temperature", dice.pick(&["0.1", "1"]).to_owned()));
+    settings.push(("model.log_q", dice.pick(&["true", "true", "false"]).to_owned()));
+}
+
+/// Draws columns with a list, and features that read it: `din` as a sequence of its target, others
+/// in any way.
+fn lists(dice: &mut Dice, kind: &str, settings: &mut Vec<(&'static str, String)>) {
+    let last = dice.within(2, 12);
+    let bins = dice.pick(&[1, 5, 300, 1_u64 << 40]);
+    settings.push((
+        "columns",
+        format!(
+            "[{{ names = [\"label\"], type = \"label\" }}, \
+             {{ names = [\"I1-I13\"], type = \"dense\", transform = \"log1p\" }}, \
+             {{ names = [\"C1-C26\"] }}, \
+             {{ names = [\"list\"], type = \"ids\", of = [\"C2-C{last}\"], ids = 12, \
+             bins = {bins}, namespace = \"C1\" }}]"
+        ),
+    ));
+    let pooling = match kind {
+        DIN => "none",
+        _ => dice.pick(&["sum", "mean", "sqrt_n", "none"]),
+    };
+    settings.push((
+        "features",
+        format!(
+            "[{{ columns = [\"C1-C26\"] }}, \
+             {{ columns = [\"list\"], pooling = \"{pooling}\", ids = {} }}]",
+            dice.within(last - 1, 12)
+        ),
+    ));
+    if kind == DIN {
+        settings.push(("model.target", "[\"C1\"]".to_owned()));
+        settings.push(("model.sequences", "[\"list\"]".to_owned()));
+        settings.push(("model.attention", dice.magnitude(1, 20).to_string()));
     }
 }
 

@@ -41,6 +41,7 @@ fn must_be_in_step(model: &Model) -> bool {
     let has = |key: &&str| !model.get(key).is_empty();
     ["pipeline.staleness", "model.batch_norm", "optim.dense.ema"].iter().any(has)
         || model.falls_at_plateaus()
+        || model.get("model.kind") == "two_tower"
 }
 
 /// Draws whether all processes of a case keep the dense part in tables, with the same number of

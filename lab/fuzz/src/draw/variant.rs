@@ -64,6 +64,13 @@ impl Variant {
         }
     }
 
+    /// Replaces packed files by text.
+    pub(super) fn keep_text(&mut self) {
+        let packed = self.forms.iter_mut().filter(|form| **form == Form::Packed);
+        packed.for_each(|form| *form = Form::Zstd);
+        self.joined = false;
+    }
+
     /// Reduces it to one process on plain text.
     pub(super) fn keep_nothing(&mut self) {
         self.forms.fill(Form::Plain);
