@@ -118,6 +118,15 @@ class TablesTest(unittest.TestCase):
             emb.step(np.array([[3, 4], [30, 40]], np.float32))
             np.testing.assert_allclose(emb.get("a", [1, 2]), [[-3, -4], [-3, -4]], rtol=1e-6)
 
+    def test_a_long_embedding_is_scaled_down(self):
+        table = {"a": stepwell.Table(2, init_value=0.0)}
+        with stepwell.Embeddings(table, {"a": "a"}, dram="1MiB", arrays="numpy") as emb:
+            optim.SGD(emb, lr=1.0, max_norm=5.0)
+            emb(np.array([1, 2]))
+            emb.step(np.array([[0.3, 0.4], [30, 40]], np.float32))
+            rows = emb.get("a", [1, 2])
+            np.testing.assert_allclose(rows, [[-0.3, -0.4], [-3, -4]], rtol=1e-6)
+
     def test_settings_out_of_range_are_refused(self):
         for make, message in [
             (lambda: stepwell.Table(4, init_std=-1.0), "init_std is -1.0"),
@@ -135,6 +144,8 @@ class TablesTest(unittest.TestCase):
             for clip in [0.0, -1.0, float("nan")]:
                 with self.assertRaisesRegex(ValueError, f"clip_norm is {clip}: give a number above"):
                     optim.Adam(emb, lr=0.1, clip_norm=clip)
+                with self.assertRaisesRegex(ValueError, f"max_norm is {clip}: give a number above"):
+                    optim.FTRL(emb, lr=0.1, max_norm=clip)
             with self.assertRaisesRegex(ValueError, "l1 is -1"):
                 optim.FTRL(emb, lr=0.1, l1=-1.0)
             optim.AdamW(emb, lr=np.float32(0.1), weight_decay=np.float32(0.5))

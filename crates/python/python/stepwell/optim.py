@@ -18,16 +18,22 @@ class RowOptimizer(_Base):  # type: ignore[misc]
     name = ""
 
     def __init__(
-        self, emb: Any, lr: float, clip_norm: float | None = None, **settings: float
+        self,
+        emb: Any,
+        lr: float,
+        clip_norm: float | None = None,
+        max_norm: float | None = None,
+        **settings: float,
     ) -> None:
         if not hasattr(emb, "_set_optimizer"):
             raise TypeError(f"give the Embeddings, not {type(emb).__name__}")
         if not 0 < lr < float("inf"):
             raise ValueError(f"lr is {lr}: give a number above 0")
-        if clip_norm is not None:
-            if not 0 < clip_norm < float("inf"):
-                raise ValueError(f"clip_norm is {clip_norm}: give a number above 0")
-            settings["clip_norm"] = clip_norm
+        for name, norm in [("clip_norm", clip_norm), ("max_norm", max_norm)]:
+            if norm is not None:
+                if not 0 < norm < float("inf"):
+                    raise ValueError(f"{name} is {norm}: give a number above 0")
+                settings[name] = norm
         for setting, value in settings.items():
             if not 0 <= value < float("inf"):
                 called = "weight_decay" if setting == "l2" and self.name != "ftrl" else setting
@@ -90,7 +96,8 @@ class RowOptimizer(_Base):  # type: ignore[misc]
 class SGD(RowOptimizer):
     """Gradient descent. With `momentum`, each row has its own velocity. `weight_decay` times the
     weights is added to the gradient of a mini-batch's rows. A row's gradient longer than
-    `clip_norm` is scaled down to it."""
+    `clip_norm` is scaled down to it, and so is an embedding that an update makes longer than
+    `max_norm`."""
 
     name = "sgd"
 
@@ -101,16 +108,17 @@ class SGD(RowOptimizer):
         momentum: float = 0.0,
         weight_decay: float = 0.0,
         clip_norm: float | None = None,
+        max_norm: float | None = None,
     ) -> None:
         settings = {"l2": weight_decay}
         if momentum != 0:
             self.name, settings["momentum"] = "momentum", momentum
-        super().__init__(emb, lr, clip_norm, **settings)
+        super().__init__(emb, lr, clip_norm, max_norm, **settings)
 
 
 class Adagrad(RowOptimizer):
-    """Adagrad; each row has its own sums of squares. `weight_decay` and `clip_norm` are as in
-    `SGD`."""
+    """Adagrad; each row has its own sums of squares. `weight_decay`, `clip_norm` and `max_norm` are
+    as in `SGD`."""
 
     name = "adagrad"
 
@@ -122,9 +130,10 @@ class Adagrad(RowOptimizer):
         initial_accumulator_value: float = 0.0,
         weight_decay: float = 0.0,
         clip_norm: float | None = None,
+        max_norm: float | None = None,
     ) -> None:
         settings = {"eps": eps, "initial": initial_accumulator_value, "l2": weight_decay}
-        super().__init__(emb, lr, clip_norm, **settings)
+        super().__init__(emb, lr, clip_norm, max_norm, **settings)
 
 
 class RowWiseAdagrad(Adagrad):
@@ -135,8 +144,8 @@ class RowWiseAdagrad(Adagrad):
 
 
 class Adam(RowOptimizer):
-    """Adam; each row has its own moments and counts its own steps. `weight_decay` and `clip_norm`
-    are as in `SGD`."""
+    """Adam; each row has its own moments and counts its own steps. `weight_decay`, `clip_norm` and
+    `max_norm` are as in `SGD`."""
 
     name = "adam"
 
@@ -148,9 +157,10 @@ class Adam(RowOptimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         clip_norm: float | None = None,
+        max_norm: float | None = None,
     ) -> None:
         settings = {"beta1": betas[0], "beta2": betas[1], "eps": eps, "l2": weight_decay}
-        super().__init__(emb, lr, clip_norm, **settings)
+        super().__init__(emb, lr, clip_norm, max_norm, **settings)
 
 
 class RowWiseAdam(Adam):
@@ -162,7 +172,7 @@ class RowWiseAdam(Adam):
 
 class AdamW(RowOptimizer):
     """Adam with decoupled decay: rows of the current mini-batch shrink by `lr` times `weight_decay`
-    before their update. `clip_norm` is as in `SGD`."""
+    before their update. `clip_norm` and `max_norm` are as in `SGD`."""
 
     name = "adam"
 
@@ -174,14 +184,15 @@ class AdamW(RowOptimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.01,
         clip_norm: float | None = None,
+        max_norm: float | None = None,
     ) -> None:
         settings = {"beta1": betas[0], "beta2": betas[1], "eps": eps}
-        super().__init__(emb, lr, clip_norm, **settings, weight_decay=weight_decay)
+        super().__init__(emb, lr, clip_norm, max_norm, **settings, weight_decay=weight_decay)
 
 
 class FTRL(RowOptimizer):
     """FTRL-Proximal (McMahan et al., KDD 2013). The larger `l1`, the more weights are exactly zero;
-    `l2` is its other penalty. `clip_norm` is as in `SGD`."""
+    `l2` is its other penalty. `clip_norm` and `max_norm` are as in `SGD`."""
 
     name = "ftrl"
 
@@ -194,6 +205,7 @@ class FTRL(RowOptimizer):
         l2: float = 0.0,
         initial_accumulator_value: float = 0.0,
         clip_norm: float | None = None,
+        max_norm: float | None = None,
     ) -> None:
         settings = {"beta": beta, "l1": l1, "l2": l2, "initial": initial_accumulator_value}
-        super().__init__(emb, lr, clip_norm, **settings)
+        super().__init__(emb, lr, clip_norm, max_norm, **settings)
