@@ -13,6 +13,7 @@
 mod adagrad;
 mod adam;
 mod average;
+mod cf_sgd;
 mod dense;
 mod error;
 mod ftrl;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sgd               (no state)
+//! cf_sgd            [ step: u32 bits in one lane ]
 //! momentum          [ velocity: width ]
 //! adagrad           [ sum: width ]
 //! row_wise_adagrad  [ sum: 1 for the embedding, 1 for the wide weight ]
@@ -11,8 +12,8 @@
 //! frozen            (no state, and no updates)
 //! ```
 //!
-//! Adam counts the steps of each row separately: a row first seen late in training gets the bias
-//! correction of a first step.
+//! Adam and CF-SGD count the steps of each row separately: a row first seen late in training gets
+//! the bias correction, or the rate, of a first step.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -20,6 +21,7 @@ use stepwell_base::random::Stream;
 
 use crate::adagrad::Adagrad;
 use crate::adam::{Adam, AdamStep};
+use crate::cf_sgd;
 use crate::error::OptimError;
 use crate::penalty::{NoPenalty, Penalty};
 use crate::regularization::Regularization;
@@ -205,6 +207,7 @@ fn update(
             let (squares, linear) = state.split_at_mut(width);
             ftrl.apply(weights, squares, linear, gradient, penalty);
         }
+        RowRule::CfSgd(sgd) => cf_sgd::apply(sgd, weights, &mut state[0], gradient, penalty),
         RowRule::RowWiseAdagrad(adagrad) => {
             row_wise_adagrad(adagrad, weights, state, gradient, penalty);
         }

@@ -2,10 +2,11 @@
 
 use crate::adagrad::Adagrad;
 use crate::adam::Adam;
-use crate::error::OptimError;
+use crate::error::{OptimError, check_positive};
 use crate::ftrl::Ftrl;
 use crate::rule::Rule;
-use crate::{row_wise_adagrad, row_wise_adam};
+use crate::sgd::Sgd;
+use crate::{cf_sgd, row_wise_adagrad, row_wise_adam};
 
 /// A row optimizer with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub enum RowRule {
     PerLane(Rule),
     /// FTRL-Proximal.
     Ftrl(Ftrl),
+    /// Gradient descent with a rate that falls with the number of a row's updates.
+    CfSgd(Sgd),
     /// Row-wise Adagrad, with the settings of Adagrad.
     RowWiseAdagrad(Adagrad),
     /// Row-wise Adam, with the settings of Adam.
@@ -68,6 +71,7 @@ impl RowRule {
         match self {
             Self::PerLane(rule) => rule.lr(),
             Self::Ftrl(rule) => rule.lr,
+            Self::CfSgd(rule) => rule.lr,
             Self::RowWiseAdagrad(rule) => rule.lr,
             Self::RowWiseAdam(rule) => rule.lr,
             Self::Frozen => 0.0,
@@ -79,6 +83,7 @@ impl RowRule {
         match self {
             Self::PerLane(rule) => Self::PerLane(rule.with_lr(lr)),
             Self::Ftrl(rule) => Self::Ftrl(Ftrl { lr, ..rule }),
+            Self::CfSgd(_) => Self::CfSgd(Sgd { lr }),
             Self::RowWiseAdagrad(rule) => Self::RowWiseAdagrad(Adagrad { lr, ..rule }),
             Self::RowWiseAdam(rule) => Self::RowWiseAdam(Adam { lr, ..rule }),
             Self::Frozen => Self::Frozen,
@@ -90,6 +95,7 @@ impl RowRule {
         match self {
             Self::PerLane(rule) => rule.name(),
             Self::Ftrl(_) => Ftrl::NAME,
+            Self::CfSgd(_) => cf_sgd::NAME,
             Self::RowWiseAdagrad(_) => row_wise_adagrad::NAME,
             Self::RowWiseAdam(_) => row_wise_adam::NAME,
             Self::Frozen => FROZEN,
@@ -103,6 +109,7 @@ impl RowRule {
             Self::Ftrl(Ftrl { lr, beta, l1, initial }) => {
                 vec![("lr", lr), ("beta", beta), ("l1", l1), ("initial", initial)]
             }
+            Self::CfSgd(Sgd { lr }) => vec![("lr", lr)],
             Self::RowWiseAdagrad(rule) => rule.settings(),
             Self::RowWiseAdam(rule) => rule.settings(),
             Self::Frozen => Vec::new(),
@@ -121,6 +128,7 @@ impl RowRule {
         };
         match name {
             Ftrl::NAME => Some(ftrl()),
+            cf_sgd::NAME => Some(of("lr").map(|lr| Self::CfSgd(Sgd { lr }))),
             row_wise_adagrad::NAME => Some(Adagrad::of_settings(of).map(Self::RowWiseAdagrad)),
             row_wise_adam::NAME => Some(Adam::of_settings(of).map(Self::RowWiseAdam)),
             FROZEN => Some(Ok(Self::Frozen)),
@@ -136,6 +144,7 @@ impl RowRule {
         match self {
             Self::PerLane(rule) => rule.check(),
             Self::Ftrl(rule) => rule.check(),
+            Self::CfSgd(rule) => check_positive(cf_sgd::NAME, "lr", rule.lr),
             Self::RowWiseAdagrad(rule) => rule.check(row_wise_adagrad::NAME),
             Self::RowWiseAdam(rule) => rule.check(row_wise_adam::NAME),
             Self::Frozen => Ok(()),
@@ -149,7 +158,7 @@ impl RowRule {
             Self::Ftrl(_) => (&["sum", "linear"], 0),
             Self::RowWiseAdagrad(_) => (&["sum"], 1),
             Self::RowWiseAdam(_) => (&["exp_avg", "exp_avg_sq"], 1),
-            Self::Frozen => (&[], 0),
+            Self::CfSgd(_) | Self::Frozen => (&[], 0),
         };
         let per_weight = names.len() - row_wise;
         let vectors = names.iter().enumerate();
@@ -160,7 +169,7 @@ impl RowRule {
     pub fn counts_steps(&self) -> bool {
         match self {
             Self::PerLane(rule) => rule.counts_steps(),
-            Self::RowWiseAdam(_) => true,
+            Self::CfSgd(_) | Self::RowWiseAdam(_) => true,
             Self::Ftrl(_) | Self::RowWiseAdagrad(_) | Self::Frozen => false,
         }
     }
@@ -175,7 +184,7 @@ impl RowRule {
                 linear.fill(0.0);
             }
             Self::RowWiseAdagrad(rule) => state.fill(rule.initial as f32),
-            Self::RowWiseAdam(_) | Self::Frozen => state.fill(0.0),
+            Self::CfSgd(_) | Self::RowWiseAdam(_) | Self::Frozen => state.fill(0.0),
         }
     }
 }

@@ -21,8 +21,12 @@ const RULES: [Rule; 4] = [
 
 /// All rules of rows.
 fn row_rules() -> Vec<RowRule> {
-    let others =
-        [RowRule::Ftrl(FTRL), RowRule::RowWiseAdagrad(ADAGRAD), RowRule::RowWiseAdam(ADAM)];
+    let others = [
+        RowRule::Ftrl(FTRL),
+        RowRule::CfSgd(Sgd { lr: 0.1 }),
+        RowRule::RowWiseAdagrad(ADAGRAD),
+        RowRule::RowWiseAdam(ADAM),
+    ];
     RULES.map(RowRule::from).into_iter().chain(others).collect()
 }
 
@@ -136,6 +140,7 @@ impl Reference {
         let [w, a, b] = &mut self.lanes[at];
         match self.rule {
             RowRule::PerLane(Rule::Sgd(s)) => *w -= s.lr * g,
+            RowRule::CfSgd(s) => *w -= s.lr / f64::from(self.step).sqrt() * g,
             RowRule::PerLane(Rule::Momentum(s)) => {
                 *a = s.momentum * *a + g;
                 *w -= s.lr * *a;
@@ -537,6 +542,7 @@ fn senseless_settings_are_refused() {
         for rule in [
             RowRule::RowWiseAdagrad(Adagrad { initial: bad, ..ADAGRAD }),
             RowRule::RowWiseAdagrad(Adagrad { lr: bad, ..ADAGRAD }),
+            RowRule::CfSgd(Sgd { lr: bad }),
             RowRule::RowWiseAdam(Adam { beta1: bad, ..ADAM }),
             RowRule::Ftrl(Ftrl { lr: bad, ..FTRL }),
             RowRule::Ftrl(Ftrl { beta: bad, ..FTRL }),

@@ -29,12 +29,12 @@ impl Tuning {
 #[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
 pub(crate) mod tunings {
     use super::RowOptimizerKind::{
-        Adagrad, Adam, Ftrl, Momentum, RowWiseAdagrad, RowWiseAdam, Sgd,
+        Adagrad, Adam, CfSgd, Ftrl, Momentum, RowWiseAdagrad, RowWiseAdam, Sgd,
     };
     use super::{Tuning, beta_of, bound_of, decay_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
-        help: "term added to the root that divides a step; sgd, momentum and ftrl have none",
+        help: "term added to the root that divides a step; sgd, cf_sgd, momentum and ftrl have none",
         usual: "1e-8 for adam and row_wise_adam, 1e-10 for others",
         check: eps_of,
         kinds: &[Adagrad, RowWiseAdagrad, Adam, RowWiseAdam],
@@ -84,7 +84,7 @@ pub(crate) mod tunings {
         help: "weights times this are added to their gradient; of rows, only those being trained",
         usual: "0",
         check: decay_of,
-        kinds: &[Sgd, Momentum, Adagrad, RowWiseAdagrad, Adam, RowWiseAdam, Ftrl],
+        kinds: &[Sgd, CfSgd, Momentum, Adagrad, RowWiseAdagrad, Adam, RowWiseAdam, Ftrl],
         others: "frozen rows don't change",
     };
     pub(crate) const weight_decay: Tuning = Tuning {

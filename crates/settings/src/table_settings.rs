@@ -31,7 +31,7 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "optimizer",
         optimizer = None,
         Always,
-        "sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for its rows; or \
+        "sgd, cf_sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for its rows; or \
          frozen, so that they keep their values"
     )
     .default_name("`optim.rows.kind`"),

@@ -224,7 +224,7 @@ fn life(value: &Value) -> Field<Option<Life>> {
 #[cfg(test)]
 mod tests {
     use stepwell_base::random::Stream;
-    use stepwell_optim::{Adagrad, Adam, Ftrl, Momentum, Rule};
+    use stepwell_optim::{Adagrad, Adam, Ftrl, Momentum, Rule, Sgd};
 
     use super::*;
 
@@ -234,7 +234,7 @@ mod tests {
         let mut specs = Vec::new();
         for round in 0..40 {
             for storage in Storage::ALL {
-                for rule in 0..8 {
+                for rule in 0..9 {
                     for life in 0..5 {
                         specs.push(spec(&mut dice, (round, storage, rule, life)));
                     }
@@ -272,6 +272,7 @@ mod tests {
             4 => RowRule::Ftrl(Ftrl { lr, beta: eps, l1: beta2, initial: initial_sum }),
             5 => RowRule::RowWiseAdam(Adam { lr, beta1, beta2, eps }),
             6 => RowRule::Frozen,
+            7 => RowRule::CfSgd(Sgd { lr }),
             _ => RowRule::RowWiseAdagrad(Adagrad { lr, eps, initial: initial_sum }),
         };
         let regularization = Regularization {

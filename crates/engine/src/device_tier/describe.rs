@@ -11,7 +11,6 @@ use stepwell_kernels::{
 use stepwell_optim::{Adagrad, Adam, Ftrl, Momentum, Regularization, RowRule, Rule, Sgd, Storage};
 
 use crate::table_spec::TableSpec;
-use crate::{Error, Result};
 
 /// Where the slots of a table group are on a device.
 #[derive(Clone, Copy, Debug)]
@@ -48,19 +47,10 @@ pub(crate) fn counts(tables: &[UpdateTable]) -> bool {
     tables.iter().any(|table| table.rule == RULE_ADAM)
 }
 
-/// Refuses a table whose optimizer no kernel has.
-pub(crate) fn check_optimizer(table: &TableSpec) -> Result<()> {
-    let optimizer = table.optimizer;
-    let Regularization { clip_norm, max_norm, .. } = optimizer.regularization();
-    let what = match optimizer.rule() {
-        _ if clip_norm > 0.0 => "clip_norm of rows",
-        _ if max_norm > 0.0 => "max_norm of rows",
-        RowRule::Frozen => "frozen rows",
-        rule if of_rule(rule).is_none() => "row-wise optimizers",
-        _ => return Ok(()),
-    };
-    let name = &table.name;
-    Err(Error::Settings(format!("table '{name}': devices have no {what}: use device = host")))
+/// Whether a kernel has the table's optimizer. If not, the host updates its rows.
+pub(crate) fn has_kernel(table: &TableSpec) -> bool {
+    let Regularization { clip_norm, max_norm, .. } = table.optimizer.regularization();
+    clip_norm == 0.0 && max_norm == 0.0 && of_rule(table.optimizer.rule()).is_some()
 }
 
 /// The fields of a rule; `None` if no kernel has it.
@@ -83,7 +73,10 @@ fn of_rule(rule: &RowRule) -> Option<UpdateTable> {
             let (rate, eps, l1) = (lr as f32, beta as f32, l1 as f32);
             UpdateTable { rule: RULE_FTRL, rate, eps, l1, ..none }
         }
-        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) | RowRule::Frozen => return None,
+        RowRule::CfSgd(_)
+        | RowRule::RowWiseAdagrad(_)
+        | RowRule::RowWiseAdam(_)
+        | RowRule::Frozen => return None,
     })
 }
 
@@ -91,7 +84,7 @@ fn of_rule(rule: &RowRule) -> Option<UpdateTable> {
 pub(crate) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {
     let optimizer = &table.optimizer;
     let Some(of_rule) = of_rule(optimizer.rule()) else {
-        unreachable!("a plan for devices refuses other rules");
+        unreachable!("the host updates rows of other rules");
     };
     let regularization = optimizer.regularization();
     UpdateTable {

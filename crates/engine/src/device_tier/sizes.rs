@@ -7,7 +7,7 @@ use stepwell_device::Device;
 use stepwell_kernels::UpdateTable;
 use stepwell_mem::metadata_bytes;
 
-use super::describe::check_optimizer;
+use super::describe::has_kernel;
 use super::key_table;
 use super::lookup::{Lookup, TableChanges};
 use super::pool_sizes::{PoolShape, PoolSizes};
@@ -59,7 +59,7 @@ pub struct DevicePlan {
     /// Maximum distinct rows of a mini-batch, by table.
     pub(crate) rows_max: Vec<usize>,
     /// Whether rows visit the host whole and return whole, by table: if the host decides on their
-    /// history, or they are lent to other ranks.
+    /// history, they are lent to other ranks, or no kernel has their optimizer.
     pub(crate) whole: Vec<bool>,
     /// Lanes of a row that visits the host, by table; enough for its gradient on the way back.
     pub(crate) visit_lanes: Vec<usize>,
@@ -93,18 +93,17 @@ impl DevicePlan {
     /// Divides the memory for rows of each device among the groups of `tiers`.
     ///
     /// # Errors
-    /// If it holds no row of a group in addition to the buffers that move a mini-batch's rows, or
-    /// devices don't have a table's optimizer.
+    /// If it holds no row of a group in addition to the buffers that move a mini-batch's rows.
     pub fn new(
         tiers: &TierPlan,
         tables: &[TableSpec],
         load: &Load,
         DeviceShare { hbm, devices, lends, lookup, pooling, by_use }: DeviceShare<'_>,
     ) -> Result<Self> {
-        tables.iter().try_for_each(check_optimizer)?;
         let groups = &tiers.groups;
         let rows_max = tiers.rows_max(load);
-        let whole: Vec<bool> = tables.iter().map(|table| lends || table.life.is_some()).collect();
+        let whole = |table: &TableSpec| lends || table.life.is_some() || !has_kernel(table);
+        let whole: Vec<bool> = tables.iter().map(whole).collect();
         // A row that returns whole keeps its size; sums for 16-bit weights are wider.
         let visit_lanes = tables.iter().zip(&whole).map(|(table, whole)| match whole {
             true => table.row_lanes(),

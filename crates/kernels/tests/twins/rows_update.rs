@@ -302,9 +302,10 @@ fn described(table: &Table, lists: &mut Lists) -> UpdateTable {
             let (rate, eps, l1) = (lr as f32, beta as f32, l1 as f32);
             UpdateTable { rule: RULE_FTRL, rate, eps, l1, ..of }
         }
-        RowRule::RowWiseAdagrad(_) | RowRule::RowWiseAdam(_) | RowRule::Frozen => {
-            unreachable!("no kernel has it")
-        }
+        RowRule::CfSgd(_)
+        | RowRule::RowWiseAdagrad(_)
+        | RowRule::RowWiseAdam(_)
+        | RowRule::Frozen => unreachable!("no kernel has it"),
     }
 }
 

@@ -42,6 +42,8 @@ impl OptimizerKind {
 pub enum RowOptimizerKind {
     /// Gradient descent.
     Sgd,
+    /// Gradient descent with a rate that falls with the number of a row's updates.
+    CfSgd,
     /// Gradient descent with momentum.
     Momentum,
     /// Adagrad.
@@ -60,8 +62,9 @@ pub enum RowOptimizerKind {
 
 impl RowOptimizerKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Sgd,
+        Self::CfSgd,
         Self::Momentum,
         Self::Adagrad,
         Self::RowWiseAdagrad,
@@ -77,6 +80,7 @@ impl RowOptimizerKind {
             Self::Sgd => OptimizerKind::Sgd.name(),
             Self::Momentum => OptimizerKind::Momentum.name(),
             Self::Adagrad => OptimizerKind::Adagrad.name(),
+            Self::CfSgd => "cf_sgd",
             Self::RowWiseAdagrad => "row_wise_adagrad",
             Self::Adam => OptimizerKind::Adam.name(),
             Self::RowWiseAdam => "row_wise_adam",

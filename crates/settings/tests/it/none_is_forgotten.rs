@@ -278,5 +278,5 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
             count += 1;
         }
     }
-    assert_eq!(count, 8 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2 + 17 + 6);
+    assert_eq!(count, 9 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2 + 17 + 6);
 }

@@ -28,9 +28,8 @@
 //! form; Ma et al., "Multi-gate Mixture-of-Experts" (KDD 2018); Tang et al., "Progressive Layered
 //! Extraction" (RecSys 2020); Zhou et al., "Deep Interest Network" (KDD 2018); Yi et al.,
 //! "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations" (RecSys 2019),
-//! without its correction. The wide weight of
-//! an id is an extra lane of its row, so one fetch gets both; rows of models without first order
-//! lack it.
+//! with counts of items in place of its estimate of their frequency. The wide weight of an id is an
+//! extra lane of its row, so one fetch gets both; rows of models without first order lack it.
 
 mod graph;
 
@@ -43,7 +42,7 @@ use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{Graph, Precision, Source, bf16_kernel};
 use stepwell_optim::{
     Adagrad, Adam, Course, Ftrl, Momentum, OptimError, Regularization, RowOptimizer, RowRule, Rule,
-    Schedule,
+    Schedule, Sgd,
 };
 use stepwell_settings::{
     Config, LayerConfig, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind,
@@ -331,6 +330,7 @@ pub(crate) fn row_optimizer(rules: &TableRules) -> std::result::Result<RowOptimi
     let (config, lr) = (&rules.optimizer, rules.lr);
     let rule = match config.kind {
         RowOptimizerKind::Sgd => Rule::sgd(lr).into(),
+        RowOptimizerKind::CfSgd => RowRule::CfSgd(Sgd { lr }),
         RowOptimizerKind::Momentum => Rule::Momentum(momentum(config, lr)).into(),
         RowOptimizerKind::Adagrad => Rule::Adagrad(adagrad(config, lr)).into(),
         RowOptimizerKind::RowWiseAdagrad => RowRule::RowWiseAdagrad(adagrad(config, lr)),

@@ -11,7 +11,7 @@ use stepwell_base::stage::FullSpeed;
 use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
 use stepwell_engine::{Lookup, Placement};
 use stepwell_optim::Storage;
-use stepwell_settings::RowOptimizerKind::{Adagrad, Adam, Ftrl, Momentum, Sgd};
+use stepwell_settings::RowOptimizerKind::{Adagrad, Adam, RowWiseAdam, Sgd};
 use stepwell_settings::{
     DensePlace, ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RowOptimizerKind,
     RowsConfig, TableConfig,
@@ -77,7 +77,7 @@ fn neither_devices_nor_lookahead_nor_batches_show() {
 fn every_optimizer_and_model_is_exact() {
     for kind in ModelKind::OF_ANY_DATA {
         let of_model: &[RowOptimizerKind] = match kind {
-            ModelKind::DeepFm => &[Sgd, Momentum, Adagrad, Adam, Ftrl],
+            ModelKind::DeepFm => &RowOptimizerKind::ALL,
             _ => &[Sgd, Adagrad, Adam],
         };
         for optimizer in of_model {
@@ -144,26 +144,41 @@ fn a_mini_batch_may_have_more_rows_than_devices() {
     }
 }
 
-/// Rows that are admitted and expire, and stale reads.
+/// The host updates rows that no kernel updates, wherever the dense part is.
 #[test]
-fn optimizers_without_kernels_are_refused_by_name() {
-    let refused = |what: &str, on: Choice, change: fn(&mut Config)| {
+fn clipped_and_bounded_rows_are_exact() {
+    for (kind, place) in [(Adagrad, DensePlace::Host), (RowWiseAdam, DensePlace::Device)] {
+        let with = |mut config: Config| {
+            (config.optim.rows.kind, config.train.dense) = (kind, place);
+            config.optim.rows.clip_norm = Some(1e-4);
+            config.optim.rows.max_norm = Some(0.02);
+            config.data.epochs = 2;
+            config
+        };
+        let mut oracle = with(in_memory(ModelKind::DeepFm));
+        oracle.train.dense = DensePlace::Host;
+        let oracle = run(&oracle);
+        for devices in [1, 2] {
+            let report = run(&on_devices(&with(tiny(ModelKind::DeepFm, 2)), devices, 1200));
+            assert_same(&report, &oracle, &format!("{kind:?} on {devices} devices"));
+        }
+    }
+}
+
+#[test]
+fn dense_optimizers_and_layers_without_kernels_are_refused_by_name() {
+    let refused = |what: &str, change: fn(&mut Config)| {
         let mut config = tiny(ModelKind::DeepFm, 0);
-        config.device = on;
+        config.device = Choice::Emulated(1);
         config.train.dense = DensePlace::Device;
         change(&mut config);
         let error = train(&config, &surroundings(Arc::new(FullSpeed))).unwrap_err().to_string();
         assert!(error.contains(what) && error.contains("host"), "{what}: {error}");
     };
-    let rows = |what, change| refused(what, Choice::Emulated(1), change);
-    rows("clip_norm of rows", |config| config.optim.rows.clip_norm = Some(1.0));
-    rows("max_norm of rows", |config| config.optim.rows.max_norm = Some(1.0));
-    rows("frozen rows", |config| config.optim.rows.kind = RowOptimizerKind::Frozen);
-    rows("row-wise optimizers", |config| config.optim.rows.kind = RowOptimizerKind::RowWiseAdam);
-    rows("optim.dense.clip_norm", |config| config.optim.dense.clip_norm = Some(1.0));
-    rows("optim.dense.ema", |config| config.optim.dense.ema = Some(0.9));
-    rows("dropout", |config| config.model.dropout = 0.1);
-    rows("batch normalization", |config| config.model.batch_norm = true);
+    refused("optim.dense.clip_norm", |config| config.optim.dense.clip_norm = Some(1.0));
+    refused("optim.dense.ema", |config| config.optim.dense.ema = Some(0.9));
+    refused("dropout", |config| config.model.dropout = 0.1);
+    refused("batch normalization", |config| config.model.batch_norm = true);
 }
 
 #[test]

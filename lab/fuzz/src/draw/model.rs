@@ -29,7 +29,7 @@ const PLAIN_KINDS: usize = KINDS.len() - 1;
 pub(crate) const STORAGES: [&str; 3] = ["f32", "f16", "bf16"];
 /// All optimizers of rows, with learning rates that don't diverge; dense parameters have the first
 /// [`DENSE`] of them.
-const OPTIMIZERS: [(&str, [&str; 2]); 7] = [
+const OPTIMIZERS: [(&str, [&str; 2]); 8] = [
     ("sgd", ["0.01", "0.001"]),
     ("momentum", ["0.001", "0.0001"]),
     ("adagrad", ["0.05", "0.01"]),
@@ -37,6 +37,7 @@ const OPTIMIZERS: [(&str, [&str; 2]); 7] = [
     ("row_wise_adagrad", ["0.05", "0.01"]),
     ("row_wise_adam", ["0.005", "0.0005"]),
     ("ftrl", ["0.05", "0.01"]),
+    ("cf_sgd", ["0.1", "0.01"]),
 ];
 const DENSE: usize = 4;
 const NEGATIVE_RATE: &str = "data.negative_rate";
@@ -120,17 +121,14 @@ impl Model {
         Self(settings)
     }
 
-    /// Whether devices have its optimizers and layers.
-    pub(crate) fn can_use_devices(&self) -> bool {
+    /// Whether devices compute its dense part.
+    pub(crate) fn has_kernels(&self) -> bool {
+        const WITHOUT: [&str; 4] =
+            ["model.dropout", "model.batch_norm", "optim.dense.clip_norm", "optim.dense.ema"];
         let lacks_kernel = |(key, value): &(&str, String)| {
-            key.ends_with("clip_norm")
-                || key.ends_with("max_norm")
-                || ["model.dropout", "model.batch_norm", "optim.dense.ema"].contains(key)
-                || *key == "model.layers" && !graph::has_kernels(value)
-                || key.contains("optim") && value.trim_matches('"').starts_with("row_wise")
-                || *key == "model.kind" && ["two_tower", DIN].contains(&value.trim_matches('"'))
+            WITHOUT.contains(key) || *key == "model.layers" && !graph::has_kernels(value)
         };
-        !self.0.iter().any(lacks_kernel)
+        !["two_tower", DIN].contains(&self.get("model.kind")) && !self.0.iter().any(lacks_kernel)
     }
 
     /// Whether training leaves out some examples.
