@@ -51,7 +51,7 @@ def main():
         for seed in options.seeds:
             found.append(ours(options, model, data, seed) if side == "ours"
                          else peer(options, model, drawn, held, seed))
-            print(f"{model}, {side}, seed {seed}: AUC {found[-1]}", flush=True)
+            print(f"{model}, {side}, seed {seed}: AUC {found[-1][0]:.4f}, {found[-1][1]:.4f}", flush=True)
         rows.append([model, side, *cells(found)])
     print(table(["model", "side", "AUC of the first label", "of the second"], rows))
 

@@ -368,8 +368,8 @@ pub const SETTINGS: &[Setting] = &[
         "optim.rows.kind",
         optim.rows.kind = RowOptimizerKind::Adagrad,
         Always,
-        "sgd, cf_sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for rows; or \
-         frozen, so that they keep their values"
+        "sgd, cf_sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for rows; \
+         or frozen, so that they keep their values"
     ),
     setting!("optim.rows.lr", optim.rows.lr = None, Always, "learning rate of rows")
         .default_name("0.02; for lr and fm by the number of ids")

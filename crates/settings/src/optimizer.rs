@@ -34,7 +34,8 @@ pub(crate) mod tunings {
     use super::{Tuning, beta_of, bound_of, decay_of, eps_of, initial_of};
 
     pub(crate) const eps: Tuning = Tuning {
-        help: "term added to the root that divides a step; sgd, cf_sgd, momentum and ftrl have none",
+        help: "term added to the root that divides a step; sgd, cf_sgd, momentum and ftrl have \
+               none",
         usual: "1e-8 for adam and row_wise_adam, 1e-10 for others",
         check: eps_of,
         kinds: &[Adagrad, RowWiseAdagrad, Adam, RowWiseAdam],

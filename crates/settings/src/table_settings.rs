@@ -31,8 +31,8 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "optimizer",
         optimizer = None,
         Always,
-        "sgd, cf_sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for its rows; or \
-         frozen, so that they keep their values"
+        "sgd, cf_sgd, momentum, adagrad, row_wise_adagrad, adam, row_wise_adam or ftrl for its \
+         rows; or frozen, so that they keep their values"
     )
     .default_name("`optim.rows.kind`"),
     setting!(TableConfig: "lr", lr = None, Always, "learning rate of its rows")

@@ -64,6 +64,6 @@ fn a_step_takes_its_memory_from_the_one_before() {
         let blocks = (after.total_blocks - before.total_blocks) / STEPS as u64;
         // Lists of tasks and views, which do not grow with the mini-batch: its ids are 100 KiB.
         println!("{}: {bytes} bytes in {blocks} blocks a step", kind.name());
-        assert!(bytes <= 16 << 10, "{}: {bytes} bytes a step", kind.name());
+        assert!(bytes <= 20 << 10, "{}: {bytes} bytes a step", kind.name());
     }
 }

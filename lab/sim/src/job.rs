@@ -7,7 +7,9 @@ use std::fmt::Write;
 use stepwell_base::ByteCount;
 use stepwell_data::Chunk;
 use stepwell_optim::Storage;
-use stepwell_settings::{Config, ModelKind, OptimizerConfig, OptimizerKind, RowOptimizerConfig};
+use stepwell_settings::{
+    Config, ModelKind, OptimizerConfig, OptimizerKind, RowOptimizerConfig, RowOptimizerKind,
+};
 
 use crate::bags::{self, Bound};
 use crate::dice::Dice;
@@ -105,7 +107,14 @@ impl Job {
         let tight = has_tables.then(|| tables::draw(&mut config, &ids, &mut of_tables)).flatten();
         if has_tables {
             let of_each = ByteCount(4 << 20);
-            config.tables.iter_mut().for_each(|table| table.dram = Some(of_each));
+            for table in &mut config.tables {
+                table.dram = Some(of_each);
+                let kind = table.optimizer.unwrap_or(config.optim.rows.kind);
+                let lr = table.lr.map(|lr| lr * share * slower(kind));
+                let slowest = config.optim.rows.lr.map(|lr| lr * slower(kind));
+                let is_other = table.optimizer.is_some_and(|kind| kind != config.optim.rows.kind);
+                table.lr = lr.or(slowest.filter(|_| is_other));
+            }
             config.tiers.dram = Some(ByteCount(of_each.0 * config.tables.len() as u64));
             // Every group must get enough of the total.
             config.tiers.index = Some(ByteCount(256 << 20));
@@ -135,8 +144,14 @@ fn model(config: &mut Config, dice: &mut Dice) {
     (config.model.cross_layers, config.model.bottom) = (1, vec![4]);
     config.train.blocks = dice.pick(&[1, 2, 3, 8]);
     config.model.init_range = 0.1;
-    config.optim.rows = RowOptimizerConfig::new(dice.pick(&OptimizerKind::ALL).into(), 0.05);
-    config.optim.dense = OptimizerConfig::new(dice.pick(&OptimizerKind::ALL), 0.01);
+    let [rows, dense] = [(); 2].map(|()| dice.pick(&OptimizerKind::ALL));
+    config.optim.rows = RowOptimizerConfig::new(rows.into(), 0.05 * slower(rows.into()));
+    config.optim.dense = OptimizerConfig::new(dense, 0.01 * slower(dense.into()));
+}
+
+/// Factor of the rate: a velocity adds up ten gradients, so it diverges at rates that suit others.
+fn slower(kind: RowOptimizerKind) -> f64 {
+    if kind == RowOptimizerKind::Momentum { 0.1 } else { 1.0 }
 }
 
 /// Draws `examples` lines of label, numbers and ids.
