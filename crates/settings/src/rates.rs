@@ -9,7 +9,9 @@
 use stepwell_data::Schema;
 use stepwell_engine::Pooling;
 
-use crate::config::{ColumnType, Config, FeatureConfig, LayerConfig, ModelKind, expanded};
+use crate::config::{
+    ColumnConfig, ColumnType, Config, FeatureConfig, LayerConfig, ModelKind, expanded,
+};
 
 /// The most ids that a list is expected to have, though it may have more.
 const LIST: usize = 50;
@@ -73,25 +75,34 @@ impl Config {
     fn expected_ids(&self) -> usize {
         let count =
             |names: &[String], ids: usize| expanded(names).map_or(0, |names| names.len() * ids);
-        let of_list = |ids: usize| ids.clamp(1, LIST);
         if !self.features.is_empty() {
             let of_feature = |of: &FeatureConfig| match of.pooling {
-                Pooling::Sum | Pooling::None => count(&of.columns, of_list(of.ids)),
+                Pooling::Sum | Pooling::None => count(&of.columns, of.ids.clamp(1, LIST)),
                 _ => count(&of.columns, 1),
             };
             return self.features.iter().map(of_feature).sum();
         }
         let lists = self.columns.iter().filter(|of| of.kind == ColumnType::Ids);
-        let more: usize = lists.map(|of| count(&of.names, of_list(of.ids) - 1)).sum();
+        let more: usize = lists.map(|of| count(&of.names, of.expected_ids() - 1)).sum();
         let layout = self.layout().unwrap_or_default();
         more + layout.map_or(Schema::CRITEO, |layout| layout.schema()).id_columns
+    }
+}
+
+impl ColumnConfig {
+    /// Number of ids that a list is expected to have: as many as it may have, up to a bound.
+    fn expected_ids(&self) -> usize {
+        let of_sources = if self.of.len() > 1 { expanded(&self.of).ok() } else { None };
+        let of_sources = of_sources.map_or(usize::MAX, |of| of.len());
+        let of_bins = self.bins.map_or(usize::MAX, |bins| bins as usize);
+        self.ids.min(of_sources).min(of_bins).clamp(1, LIST)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ColumnConfig, PresetKind};
+    use crate::config::PresetKind;
 
     #[test]
     fn sums_over_many_ids_learn_in_small_steps() {
@@ -115,6 +126,15 @@ mod tests {
         let label = column("click", ColumnType::Label, 1);
         config.columns = vec![label, column("indices", ColumnType::Ids, 256)];
         assert_eq!(config.row_rate(), 0.02);
+        let plain = config.columns[1].clone();
+        config.columns[1].bins = Some(10);
+        assert_eq!(config.row_rate(), 0.1);
+        config.columns[1].of = vec!["user".to_owned(), "item".to_owned()];
+        config.columns.push(column("user", ColumnType::Ignored, 1));
+        config.columns.push(column("item", ColumnType::Ignored, 1));
+        assert_eq!(config.row_rate(), 0.25);
+        config.columns.truncate(2);
+        config.columns[1] = plain;
         config.columns.push(column("x1-x5000", ColumnType::Id, 1));
         assert_eq!(config.row_rate(), 0.001);
         config.columns.truncate(1);

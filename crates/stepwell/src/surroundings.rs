@@ -43,7 +43,7 @@ pub(crate) fn surroundings(
         repaired_rows: false,
         digest: true,
         placement,
-        settings: settings::to_json(&config.with_rates()),
+        settings: settings::to_json(config),
         on_plan: Arc::new(move |capacity| {
             say!("{}", planned::line(capacity, ranks).text().trim_end());
             let notes = capacity.tight.iter().chain(&capacity.notes).cloned();

@@ -258,7 +258,7 @@ pub(crate) fn follow(
         repaired_rows: args.repaired,
         digest: !args.no_digest,
         placement: placement(args, None),
-        settings: settings::to_json(&config.with_rates()),
+        settings: settings::to_json(config),
         on_plan: Arc::new(|_| {}),
         on_note: Arc::new(|_| {}),
         on_warning: Arc::new(|_| {}),

@@ -104,7 +104,7 @@ impl Pretrained {
     fn key_of(&self, id: &[u8]) -> Result<Key> {
         self.layout.key_of(self.column, id).ok_or_else(|| {
             let name = self.layout.id_names()[self.column].0;
-            let why = "are made from a number or several columns, not from one text";
+            let why = "are hashed, or made from a number or several columns, not from one text";
             Error::Config(format!("{}: the ids of column {name} {why}", self.key))
         })
     }

@@ -3,10 +3,11 @@
 
 use stepwell_base::hash::Digest128;
 
-use super::column::{Column, ColumnKind, Transform};
+use super::column::{Column, ColumnKind, IdRule, Transform};
 use super::compiled::Layout;
 use super::options::LayoutOptions;
 use crate::moment::TimePart;
+use crate::sign_hash::SIGN_HASH_NAME;
 
 /// Version of how a value is parsed as text or number, or is missing, independent of columns. A
 /// change needs a new name, so that packed files made before are rejected.
@@ -73,21 +74,24 @@ fn rules_of(column: &Column) -> String {
                 rule.low, rule.high, rule.fill, rule.indicator
             )
         }
-        ColumnKind::Id(rule) => {
-            let list = rule.list.as_ref().map(|list| (&list.separator, list.most));
-            let values = match rule.list.as_ref().and_then(|list| list.values.as_ref()) {
+        ColumnKind::Id(IdRule { namespace, buckets, list, part, skip_missing, bins }) => {
+            let values = match list.as_ref().and_then(|list| list.values.as_ref()) {
                 None => String::new(),
                 Some(values) => format!(" values {values:?}"),
             };
-            let part = match rule.part {
+            let list = list.as_ref().map(|list| (&list.separator, list.most));
+            let part = match part {
                 TimePart::Whole => String::new(),
                 part => format!(" part {}", part.name()),
             };
+            let bins = match bins {
+                None => String::new(),
+                Some(bins) => format!(" bins {bins} by {SIGN_HASH_NAME}"),
+            };
+            let namespace = namespace.as_deref().unwrap_or(name);
             format!(
-                "id namespace {:?} buckets {:?} list {list:?} skip {}{part}{values}",
-                rule.namespace.as_deref().unwrap_or(name),
-                rule.buckets,
-                rule.skip_missing
+                "id namespace {namespace:?} buckets {buckets:?} list {list:?} skip \
+                 {skip_missing}{part}{values}{bins}"
             )
         }
     };

@@ -151,8 +151,8 @@ fn table_of(
 
 fn made_of_others(name: &str) -> String {
     format!(
-        "--ids: ids of column {name} are made from a number or several columns, not from one text: \
-         `stepwell export` without --ids writes all rows"
+        "--ids: ids of column {name} are hashed, or made from a number or several columns, not \
+         from one text: `stepwell export` without --ids writes all rows"
     )
 }
 

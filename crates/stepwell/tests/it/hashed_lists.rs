@@ -56,6 +56,14 @@ fn models_over_hashed_ids_have_few_rows_and_the_same_bits_from_packed_files() {
     shop.ok(&["convert", "data.csv", "--config", "run.toml", "--out", "data.packed", "-q"]);
     let packed = ["--data.epochs=2", "--data.paths=data.packed"];
     assert_eq!(train(&packed, "packed.json")["model_digest"], whole["model_digest"]);
+    let other = shop.fails(&["train", "run.toml", "--data=data.packed", "--columns.3.bins=17"]);
+    assert!(other.contains("data.packed") && other.contains("column"), "{other}");
+    for (bins, report) in [("16", "first.json"), ("17", "second.json"), ("16", "third.json")] {
+        train(&["--data.cache=data.cache", "--columns.3.bins", bins], report);
+    }
+    let digest = |report| shop.report(report)["model_digest"].clone();
+    assert_eq!(digest("first.json"), digest("third.json"));
+    assert_ne!(digest("first.json"), digest("second.json"));
     train(&["--checkpoint=saved"], "first.json");
     let resumed = train(&["--checkpoint=saved", "--resume", "--data.epochs=2"], "second.json");
     assert_eq!(resumed["model_digest"], whole["model_digest"]);

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use stepwell_engine::{Group, ModelDigest, Planner};
 use stepwell_nn::Precision;
+use stepwell_settings::Config;
 
 use super::surroundings::Surroundings;
 use crate::Result;
@@ -73,8 +75,20 @@ pub(super) fn assemble(
         peak_rss_bytes: None,
         budget_bytes: capacity.budget.total(),
         budget: report::bounds(&capacity.budget),
-        config: around.settings.clone(),
+        config: with_rates(around.settings.clone(), plan.config),
     })
+}
+
+/// `settings`, with the learning rates that follow from others.
+fn with_rates(mut settings: Value, config: &Config) -> Value {
+    for (key, rate) in
+        [("optim.rows.lr", config.row_rate()), ("optim.dense.lr", config.dense_rate())]
+    {
+        if let Some(unset @ Value::Null) = settings.get_mut(key) {
+            *unset = rate.into();
+        }
+    }
+    settings
 }
 
 /// Ids without a row, by column and table: a column may have several fields.
