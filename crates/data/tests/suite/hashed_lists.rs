@@ -190,7 +190,7 @@ fn wrong_bins_are_refused_by_the_name_of_their_column() {
     let zero = ColumnKind::Id(IdRule { bins: Some(0), ..rule.clone() });
     refused(with(&["a"], zero), "0 bins: give 1 to");
     let plain = ColumnKind::Id(IdRule { bins: None, ..rule });
-    refused(with(&["a", "b"], plain), "lists without bins, need a single column");
+    refused(with(&["a", "b"], plain), "need a single column, unless a list has bins");
     refused(with(&["a", "b"], hashed(1, None)), "2 columns, but takes 1 ids");
     refused(with(&["a", "b", "a"], hashed(9, None)), "is made of a twice");
     refused(with(&["a", "b"], hashed(9, Some(":"))), "no values: remove them");

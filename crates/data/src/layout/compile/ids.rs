@@ -67,8 +67,8 @@ pub(super) fn ids_of(
         }
         (_, _, _) => {
             return Err(
-                "is made of several columns, which are crossed: buckets, and lists without bins, \
-                 need a single column"
+                "is made of several columns, which are crossed: lists and buckets need a single \
+                 column, unless a list has bins"
                     .to_owned(),
             );
         }
