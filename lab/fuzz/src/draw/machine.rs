@@ -109,6 +109,13 @@ impl Machine {
         Self { settings, memory, index, hbm, engine, rows_named }
     }
 
+    /// Takes the devices away.
+    pub(super) fn take_devices(&mut self) {
+        let of_devices = ["device", "tiers.lookup", "train.dense"];
+        self.settings.retain(|(key, _)| !of_devices.contains(key));
+        self.hbm = None;
+    }
+
     /// Takes the dense part away from the devices.
     pub(super) fn keep_dense_on_host(&mut self) {
         self.settings.retain(|(key, _)| *key != "train.dense");

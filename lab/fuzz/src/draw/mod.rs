@@ -99,7 +99,7 @@ impl Case {
         }
         let mut several = Dice::new(seed, &format!("ranks {attempt}"));
         let mut tables = Dice::new(seed, &format!("tables {attempt}"));
-        let together = ranks::in_tables(&mut tables, &model, &variants);
+        let together = ranks::in_tables(&mut tables, &model, &mut variants);
         for variant in &mut variants {
             if together.is_empty() {
                 ranks::add(&mut several, &model, variant);

@@ -51,19 +51,20 @@ fn must_be_in_step(model: &Model) -> bool {
 pub(super) fn in_tables(
     dice: &mut Dice,
     model: &Model,
-    variants: &[Variant],
+    variants: &mut [Variant],
 ) -> Vec<(&'static str, String)> {
     let blocks: u64 = model.get("train.blocks").parse().unwrap_or(1);
-    let mut launches = variants.iter().flat_map(|variant| &variant.launches);
-    let on_devices = launches.any(|launch| launch.machine.hbm.is_some());
     let is_plain = ["l2", "weight_decay", "schedule"]
         .iter()
         .all(|name| model.get(&format!("optim.dense.{name}")).is_empty());
     let is_sgd = model.get("optim.dense.kind") == "sgd" && is_plain;
-    let can = blocks > 1 && !must_be_in_step(model) && !on_devices && is_sgd;
+    let can = blocks > 1 && !must_be_in_step(model) && is_sgd;
     if !can || !dice.chance(60) {
         return Vec::new();
     }
+    // The known errors and minimums of devices are for a single rank.
+    let launches = variants.iter_mut().flat_map(|variant| &mut variant.launches);
+    launches.for_each(|launch| launch.machine.take_devices());
     let ranks = dice.within(2, blocks.min(RANKS_MAX)).to_string();
     let bound = [("sync.rows", "bounded"), ("sync.staleness", "0")];
     let all = [&[("ranks", &*ranks), ("sync.dense", "geeps")][..], &bound].concat();
