@@ -126,6 +126,11 @@ impl Mend {
             let least = before(" bytes or more").unwrap_or(0);
             return raise(&mut self.dram_bytes, least, why);
         }
+        // It doesn't say how much is enough.
+        if why.contains("are for rows on devices, too few for") && self.memory != Memory::Plenty {
+            self.dram_bytes *= 2;
+            return Ok(());
+        }
         let index =
             after("(tiers.index) is too small: give at least ").or(after("raise tiers.index to "));
         if let Some(bytes) = index {
