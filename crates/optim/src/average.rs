@@ -1,12 +1,17 @@
 //! Exponential moving averages of parameters.
 
+/// Weight of the values in a mean of which `decay` remains.
+pub fn gain(decay: f64) -> f32 {
+    (1.0 - decay) as f32
+}
+
 /// Moves `mean` towards `values`: `mean += (1 - decay) (values - mean)`.
 ///
 /// # Panics
 /// If the lengths differ.
 pub fn average(mean: &mut [f32], values: &[f32], decay: f64) {
     assert_eq!(mean.len(), values.len(), "a mean of each value");
-    let gain = (1.0 - decay) as f32;
+    let gain = gain(decay);
     mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += gain * (value - *mean));
 }
 

@@ -35,7 +35,7 @@ mod tests;
 
 pub use adagrad::Adagrad;
 pub use adam::Adam;
-pub use average::average;
+pub use average::{average, gain};
 pub use dense::{DenseOptimizer, DensePart, DenseState, DenseStep, StepNumbers};
 pub use error::OptimError;
 pub use ftrl::Ftrl;

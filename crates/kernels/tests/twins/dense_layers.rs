@@ -3,6 +3,7 @@
 
 use super::support::matrix::{Matrix, check, items, n, shapes};
 use super::support::{Arg, Dice, run};
+use stepwell_base::random::Stream;
 
 #[test]
 fn columns_are_copied_added_and_cleared() {
@@ -99,6 +100,47 @@ fn columns_are_summed_by_block_in_the_order_of_examples() {
             ];
             run("dense_column_sums", items((blocks, columns)), schedule, args);
         });
+    }
+}
+
+#[test]
+fn lanes_are_dropped_by_the_numbers_of_their_rows() {
+    let mut dice = Dice(4);
+    for shape in shapes() {
+        let (rows, columns) = shape;
+        let input = Matrix::drawn(shape, 3, &mut dice);
+        for (apart, rate) in [(1, 0.5), (2, 0.0), (3, 0.999), (1, 0.1)] {
+            let streams: Vec<u64> = (0..rows * apart).map(|_| dice.next()).collect();
+            let scale = (1.0 / (1.0 - rate)) as f32;
+            let of = |(row, column): (usize, usize)| {
+                let stream = Stream::from_state(streams[row * apart]);
+                let uniform = (stream.at(column as u64) >> 11) as f64 / (1u64 << 53) as f64;
+                if uniform < rate { 0.0 } else { scale }
+            };
+            let places = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+            let kept: Vec<f32> = places.clone().map(of).collect();
+            let outputs = places.zip(&kept).map(|((row, column), m)| input.at(row, column) * m);
+            let outputs: Vec<f32> = outputs.collect();
+            let dropped = (rate * (1u64 << 53) as f64).ceil() as u64;
+            let run = |output: &mut [f32], kept: &mut [f32], schedule| {
+                let (input_of, streams) = (Arg::F(&input.lanes), Arg::L(&streams));
+                let (output, kept) = (Arg::FMut(output), Arg::FMut(kept));
+                let numbers = [n(rows), n(columns), n(input.stride), n(apart)];
+                let [rows, columns, stride, apart] = numbers;
+                let (dropped, scale) = (Arg::U64(dropped), Arg::F32(scale));
+                let args = &mut [
+                    input_of, streams, output, kept, rows, columns, stride, apart, dropped, scale,
+                ];
+                run("dense_dropout", items(shape), schedule, args);
+            };
+            let before = vec![f32::NAN; rows * columns];
+            check("dense_dropout: output", (&before, &outputs), |output, schedule| {
+                run(output, &mut before.clone(), schedule);
+            });
+            check("dense_dropout: factors", (&before, &kept), |kept, schedule| {
+                run(&mut before.clone(), kept, schedule);
+            });
+        }
     }
 }
 

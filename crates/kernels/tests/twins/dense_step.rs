@@ -4,7 +4,7 @@ use super::support::batch::{regularization, rules};
 use super::support::{Arg, Dice, SCHEDULES, bits, run, sizes};
 use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_MOMENTUM, RULE_SGD};
-use stepwell_optim::{DenseOptimizer, DenseState, StepNumbers};
+use stepwell_optim::{DenseOptimizer, DenseState, StepNumbers, average, gain, square_sum_of};
 
 /// Prediction, loss and slope, as in `stepwell-nn`.
 fn outcome(kind: u32, logit: f64, label: f64) -> [f64; 3] {
@@ -250,6 +250,61 @@ fn optimizers_have_the_bits_of_the_processor() {
                     run("dense_update", count as u64, schedule, args);
                 });
             }
+        }
+    }
+}
+
+/// Lanes whose squares the processor sums in one part.
+const PART: usize = 16 << 10;
+
+#[test]
+fn norms_are_bounded_as_by_the_processor() {
+    let mut dice = Dice(5);
+    for count in [1, 15, 16, 100, PART, PART + 1, 2 * PART + 77] {
+        let gradient = dice.numbers(count);
+        let square_sum: f64 = gradient.chunks(PART).map(|of| f64::from(square_sum_of(of))).sum();
+        let norm = square_sum.sqrt();
+        for bound in [norm / 3.0, norm, norm * 1.5] {
+            let scale = if norm > bound { (bound / norm) as f32 } else { 1.0 };
+            let expected: Vec<f32> = gradient.iter().map(|value| scale * value).collect();
+            for schedule in SCHEDULES {
+                let parts = count.div_ceil(PART);
+                let (mut sums, mut factor) = (vec![f32::NAN; parts * 16], [f32::NAN]);
+                let mut clipped = gradient.clone();
+                let numbers = [count, parts].map(|number| number as u32);
+                let args = &mut [Arg::F(&gradient), Arg::FMut(&mut sums), Arg::U32(numbers[0])];
+                run("dense_squares", sums_of(parts), schedule, args);
+                let args = &mut [Arg::FMut(&mut sums), Arg::U32(numbers[1])];
+                run("dense_square_sums", parts as u64, schedule, args);
+                let bounds = [bound];
+                let (sums, bounds) = (Arg::F(&sums), Arg::D(&bounds));
+                let args = &mut [sums, bounds, Arg::FMut(&mut factor), Arg::U32(numbers[1])];
+                run("dense_clip_factor", 1, schedule, args);
+                let args = &mut [Arg::FMut(&mut clipped), Arg::F(&factor), Arg::U32(numbers[0])];
+                run("dense_clip", count as u64, schedule, args);
+                assert_eq!(bits(&clipped), bits(&expected), "{count} lanes, at most {bound}");
+            }
+        }
+    }
+}
+
+fn sums_of(parts: usize) -> u64 {
+    16 * parts as u64
+}
+
+#[test]
+fn means_follow_their_values() {
+    let mut dice = Dice(6);
+    for count in sizes() {
+        let (before, values) = (dice.numbers(count), dice.numbers(count));
+        let mut expected = before.clone();
+        average(&mut expected, &values, 0.97);
+        for schedule in SCHEDULES {
+            let mut mean = before.clone();
+            let (gain, number) = (Arg::F32(gain(0.97)), Arg::U32(count as u32));
+            let args = &mut [Arg::FMut(&mut mean), Arg::F(&values), number, gain];
+            run("dense_average", count as u64, schedule, args);
+            assert_eq!(bits(&mean), bits(&expected), "{count} lanes");
         }
     }
 }

@@ -191,8 +191,8 @@ fn copy_pieces(pieces: Pieces<'_>, lanes: Range<usize>, sum: &mut [f32]) {
     }
 }
 
-/// Takes the first `count` lanes.
-fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
+/// Takes the first `count` elements.
+fn front<'a, T>(rest: &mut &'a mut [T], count: usize) -> &'a mut [T] {
     let (front, back) = std::mem::take(rest).split_at_mut(count);
     *rest = back;
     front

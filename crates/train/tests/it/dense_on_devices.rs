@@ -150,3 +150,30 @@ fn a_run_goes_on_on_devices_and_back_on_the_host() {
         }
     }
 }
+
+/// Clipped gradients, the mean of the parameters and dropped lanes, also when a run goes on
+/// elsewhere.
+#[test]
+fn clipping_averages_and_dropout_are_exact() {
+    let with = |mut config: Config| {
+        (config.optim.dense.clip_norm, config.optim.dense.ema) = (Some(0.01), Some(0.9));
+        (config.model.dropout, config.tiers.dram) = (0.2, Some(ByteCount(400 << 10)));
+        config
+    };
+    for kind in [ModelKind::DeepFm, ModelKind::Mmoe] {
+        let oracle = run(&Config { tiers: in_memory(kind).tiers, ..with(in_memory(kind)) });
+        for (devices, ranks) in [(1, 1), (3, 1), (2, 2)] {
+            let mut config = with(tiny(kind, 2));
+            config.ranks.count = ranks;
+            let report = run(&on_devices(&config, devices));
+            assert_same(&report, &oracle, &format!("{kind:?}: {devices} devices, {ranks} ranks"));
+        }
+        let home = tempfile::tempdir().unwrap();
+        let mut config = with(tiny(kind, 2));
+        config.checkpoint.dir = Some(home.path().to_owned());
+        assert!(go_on(&on_devices(&config, 2), Some(5)).interrupted);
+        assert!(go_on(&config, Some(5)).interrupted);
+        let report = go_on(&on_devices(&config, 1), None);
+        assert_eq!(report.model_digest, oracle.model_digest, "{kind:?}, interrupted");
+    }
+}

@@ -1,8 +1,9 @@
-//! Cross layers, normalizations, functions, products and mixtures on a device.
+//! Cross layers, normalizations, functions, products, mixtures and dropout on a device.
 //!
 //! Sums over the examples of a block need each example's terms, which replace the gradient of the
 //! layer's output once nothing else reads it.
 
+use stepwell_device::Arg;
 use stepwell_nn::{Function, NodeView};
 
 use super::passes::{Passes, Target, View};
@@ -67,7 +68,7 @@ impl Passes<'_> {
         let (base, input, kept) = (self.input(node, 0), self.input(node, 1), self.kept(node));
         let (columns, rows, start) = (node.columns, self.rows(), node.parameters.start);
         // A stride of 0: every example has the same weight.
-        let weight = View { buffer: &self.replica.parameters, start, columns, stride: 0 };
+        let weight = View { buffer: self.parameters, start, columns, stride: 0 };
         self.row_dots(input, weight, &Target { view: kept, adds: false })?;
         let args = vec![
             base.arg(rows),
@@ -256,5 +257,37 @@ impl Passes<'_> {
             Some(target) => self.multiply(gradient, kept.select(expert..expert + 1), &target),
             None => Ok(()),
         })
+    }
+
+    /// In training, drops lanes at random, and keeps the factors.
+    pub(super) fn dropout(&self, node: &NodeView<'_>, rate: f64) -> Result<()> {
+        let (input, output, rows) = (self.input(node, 0), self.value(node), self.rows());
+        if !self.trains {
+            return self.copy(input, output, false);
+        }
+        let (first, apart) = (self.dropping_before(node), self.sizes.dropping);
+        let end = rows.checked_sub(1).map_or(first, |last| first + last * apart + 1);
+        let args = vec![
+            input.arg(rows),
+            Arg::part(&self.replica.streams.device, first..end),
+            output.arg(rows),
+            self.kept(node).arg(rows),
+            number(rows),
+            number(node.columns),
+            number(input.stride),
+            number(apart),
+            // Random numbers have 53 bits. The product is exact, so a number is below it if and
+            // only if it is below the next integer.
+            Arg::u64((rate * (1u64 << 53) as f64).ceil() as u64),
+            Arg::f32((1.0 / (1.0 - rate)) as f32),
+        ];
+        self.launch("dense_dropout", rows * node.columns, args)
+    }
+
+    pub(super) fn dropout_back(&self, node: &NodeView<'_>) -> Result<()> {
+        match self.target(node, 0)? {
+            Some(target) => self.multiply(self.gradient(node), self.kept(node), &target),
+            None => Ok(()),
+        }
     }
 }

@@ -45,10 +45,12 @@ use stepwell_nn::{LossSums, tree_sum_of_subtrees};
 use stepwell_optim::{DenseOptimizer, Schedule};
 
 pub use self::products::HostProducts;
-use self::replica::Replica;
+use self::replica::{Replica, Vector};
 use self::sizes::Sizes;
 use super::sections::{Sections, moved, sections};
-use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces};
+use super::{
+    AVERAGED, DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces,
+};
 use crate::models::Model;
 use crate::run_plan::RunPlan;
 use crate::{Error, Result};
@@ -58,6 +60,9 @@ pub(crate) struct DeviceDense {
     replicas: Vec<Replica>,
     optimizer: DenseOptimizer,
     schedule: Schedule,
+    /// Part of the mean of the parameters that remains in a step, if evaluations use it.
+    decay: Option<f64>,
+    seed: u64,
     sizes: Sizes,
 }
 
@@ -95,15 +100,6 @@ impl DeviceDense {
             )));
         }
         let optimizer = plan.dense.optimizer()?;
-        if optimizer.regularization().clip_norm > 0.0 {
-            let why = "optim.dense.clip_norm is not available on devices: remove it";
-            return Err(refused(why.to_owned()));
-        }
-        if plan.dense.ema.is_some() {
-            return Err(refused(
-                "optim.dense.ema is not available on devices: remove it".to_owned(),
-            ));
-        }
         let objectives: Vec<_> = model.labels().iter().map(|label| label.objective).collect();
         let replicas = devices.iter().take(sizes.devices);
         let replicas = replicas.map(|device| Replica::new(device, sizes, &objectives));
@@ -111,8 +107,12 @@ impl DeviceDense {
             replicas: replicas.collect::<Result<_>>()?,
             optimizer,
             schedule: plan.dense.schedule,
+            decay: plan.dense.ema,
+            seed: plan.dense.seed,
             sizes,
         };
+        let norm_max = made.optimizer.regularization().clip_norm;
+        made.replicas.iter_mut().try_for_each(|replica| replica.put_norm_max(norm_max))?;
         made.put(dense)?.map_err(refused)?;
         Ok(made)
     }
@@ -122,13 +122,19 @@ impl DeviceDense {
         Sizes::new(model, plan, devices).bytes()
     }
 
+    /// The vectors beside the parameters, by the names of their sections.
+    fn named(&self) -> impl Iterator<Item = (&'static str, Vector)> {
+        let state = self.optimizer.rule().state_names().iter().enumerate();
+        let averaged = self.decay.map(|_| (AVERAGED, Vector::Averaged));
+        state.map(|(number, name)| (*name, Vector::State(number))).chain(averaged)
+    }
+
     /// Loads a dense part; returns the step count, or what does not fit.
     fn put(&mut self, dense: &Dense) -> Result<std::result::Result<u64, String>> {
         let sections = Sections { dense, count: self.sizes.parameters };
-        let names = self.optimizer.rule().state_names().iter();
-        let vectors = [Ok(sections.parameters())].into_iter().chain(names.map(Err));
-        let vectors = vectors.map(|of| of.unwrap_or_else(|name: &&str| sections.vector(name)));
-        let vectors: Vec<&[f32]> = match vectors.collect() {
+        let named = self.named().map(|(name, vector)| Ok((vector, sections.vector(name)?)));
+        let parameters = sections.parameters().map(|of| (Vector::Parameters, of));
+        let vectors: Vec<(Vector, &[f32])> = match [parameters].into_iter().chain(named).collect() {
             Ok(vectors) => vectors,
             Err(why) => return Ok(Err(why)),
         };
@@ -137,9 +143,7 @@ impl DeviceDense {
             Err(why) => return Ok(Err(why)),
         }
         for replica in &mut self.replicas {
-            for (number, values) in vectors.iter().enumerate() {
-                replica.write(number.checked_sub(1), values)?;
-            }
+            vectors.iter().try_for_each(|(vector, values)| replica.write(*vector, values))?;
         }
         Ok(Ok(self.optimizer.step()))
     }
@@ -270,7 +274,11 @@ impl DenseExecutor for DeviceDense {
             }
         }
         let rule = self.optimizer.rule();
-        self.replicas.iter().try_for_each(|replica| replica.update(rule, numbers))
+        self.replicas.iter().try_for_each(|replica| {
+            replica.clip()?;
+            replica.update(rule, numbers)?;
+            self.decay.map_or(Ok(()), |decay| replica.average(decay))
+        })
     }
 
     fn set_falls(&mut self, falls: u64) {
@@ -279,10 +287,10 @@ impl DenseExecutor for DeviceDense {
 
     fn sections(&self) -> Result<DenseView<'_>> {
         let first = &self.replicas[0];
-        let names = self.optimizer.rule().state_names().iter().enumerate();
-        let state = names.map(|(number, name)| Ok((*name, Cow::Owned(first.read(Some(number))?))));
-        let state = state.collect::<Result<Vec<_>>>()?;
-        Ok(sections(Cow::Owned(first.read(None)?), state.into_iter(), &self.optimizer))
+        let read = |vector| first.read(vector).map(Cow::Owned);
+        let others = self.named().map(|(name, vector)| Ok((name, read(vector)?)));
+        let others = others.collect::<Result<Vec<_>>>()?;
+        Ok(sections(read(Vector::Parameters)?, others.into_iter(), &self.optimizer))
     }
 
     fn load(&mut self, dense: &Dense) -> std::result::Result<u64, String> {
@@ -295,6 +303,6 @@ impl DenseExecutor for DeviceDense {
     }
 
     fn is_finite(&self) -> Result<bool> {
-        Ok(self.replicas[0].read(None)?.iter().all(|value| value.is_finite()))
+        Ok(self.replicas[0].read(Vector::Parameters)?.iter().all(|value| value.is_finite()))
     }
 }

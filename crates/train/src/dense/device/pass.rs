@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use stepwell_base::random::Stream;
 use stepwell_device::{Buffer, Pinned};
 use stepwell_nn::LossSums;
 
@@ -10,7 +11,7 @@ use super::DeviceDense;
 use super::captured::PassKind;
 use super::passes::Passes;
 use super::replica::Replica;
-use super::sizes::Sizes;
+use super::sizes::{Sizes, drops};
 use crate::Result;
 use crate::dense::{Outputs, Work, front};
 
@@ -22,6 +23,7 @@ struct Part<'a> {
     first_order: &'a mut [f32],
     targets: &'a mut [f32],
     weights: &'a mut [f32],
+    streams: &'a mut [u64],
 }
 
 /// A block's results, and their destination.
@@ -30,7 +32,34 @@ struct Found<'a> {
     to: [&'a mut [f32]; 3],
 }
 
+/// Layers that drop lanes in a pass.
+struct Droppers<'a> {
+    seed: u64,
+    /// Number of earlier steps.
+    step: u64,
+    names: Vec<&'a str>,
+}
+
+impl Droppers<'_> {
+    /// Writes the random streams of the examples from number `first` of the mini-batch on.
+    fn write_streams(&self, first: usize, to: &mut [u64]) {
+        let layers = self.names.len().max(1);
+        for (example, streams) in (first as u64..).zip(to.chunks_exact_mut(layers)) {
+            for (stream, layer) in streams.iter_mut().zip(&self.names) {
+                *stream = Stream::of_dropping(self.seed, layer, self.step, example).state();
+            }
+        }
+    }
+}
+
 impl DeviceDense {
+    /// Layers that drop lanes in the pass of `work`; none in evaluations.
+    fn droppers<'a>(&self, work: &Work<'a>) -> Droppers<'a> {
+        let nodes = work.model.graph().nodes().filter(|node| work.trains && drops(node));
+        let names = nodes.map(|node| node.name).collect();
+        Droppers { seed: self.seed, step: self.optimizer.step(), names }
+    }
+
     /// Number of input columns to upload.
     fn columns_up(&self, work: &Work<'_>) -> usize {
         if work.input.rows.are_pooled() { self.sizes.features() } else { self.sizes.columns }
@@ -40,6 +69,7 @@ impl DeviceDense {
     pub(super) fn gather(&mut self, work: &Work<'_>) -> Result<()> {
         let Sizes { slot_rows, labels, .. } = self.sizes;
         let width = self.columns_up(work);
+        let droppers = self.droppers(work);
         let has_weights = !work.examples.weights.is_empty();
         let mut parts = Vec::new();
         for replica in &mut self.replicas {
@@ -53,12 +83,14 @@ impl DeviceDense {
             let mut targets = replica.targets.host.write(rows * labels)?;
             let mut first_order = replica.first_order.write(rows)?;
             let mut weights = replica.weights.host.write(rows)?;
+            let mut streams = replica.streams.host.write(rows * droppers.names.len())?;
             parts.extend((0..slots).map(|slot| Part {
                 examples: work.blocks.range(before + slot),
                 x: front(&mut x, slot_rows * width),
                 first_order: front(&mut first_order, slot_rows),
                 targets: front(&mut targets, slot_rows * labels),
                 weights: front(&mut weights, slot_rows),
+                streams: front(&mut streams, slot_rows * droppers.names.len()),
             }));
         }
         let gather = |part: &mut Part<'_>| {
@@ -68,6 +100,8 @@ impl DeviceDense {
             if has_weights {
                 part.weights[..rows].copy_from_slice(&work.examples.weights[examples.clone()]);
             }
+            let first = work.blocks.place().start + examples.start;
+            droppers.write_streams(first, &mut part.streams[..rows * droppers.names.len()]);
             let x = &mut part.x[..rows * width];
             if work.input.rows.are_pooled() {
                 return x.copy_from_slice(work.input.features(examples));
@@ -75,7 +109,7 @@ impl DeviceDense {
             let input = (x, &mut part.first_order[..rows]);
             work.input.gather(examples, input, work.on.profile);
         };
-        match work.input.rows.are_pooled() {
+        match work.input.rows.are_pooled() && droppers.names.is_empty() {
             // Copying so little is faster than waking other threads.
             true => parts.iter_mut().for_each(gather),
             false => {
@@ -105,7 +139,7 @@ impl DeviceDense {
             if kind.pooled {
                 stream.wait(&replica.at.pooled)?;
             }
-            let passes = Passes::new(graph, replica, self.sizes);
+            let passes = Passes::new(graph, (replica, self.sizes), kind.trains);
             replica.captured.run(stream, kind, || passes.run(kind))?;
             stream.record(&replica.at.passed)?;
             let logits = passes.logits();
@@ -129,11 +163,15 @@ impl DeviceDense {
             0 => Ok(()),
             lanes => stream.up(from, 0..lanes, to, 0),
         };
-        let Replica { at, x, first_order, targets, weights, features, .. } = replica;
+        let Replica { at, x, first_order, targets, weights, features, streams, .. } = replica;
         stream.up(&replica.rows_of.host, 0..count, &replica.rows_of.device, 0)?;
         up(&targets.host, &targets.device, rows * self.sizes.labels)?;
         if !work.examples.weights.is_empty() {
             up(&weights.host, &weights.device, rows)?;
+        }
+        let of_dropping = if work.trains { rows * self.sizes.dropping } else { 0 };
+        if of_dropping > 0 {
+            stream.up(&streams.host, 0..of_dropping, &streams.device, 0)?;
         }
         if work.input.rows.are_pooled() {
             return Ok(up(x, features, rows * self.sizes.features())?);

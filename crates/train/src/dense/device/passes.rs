@@ -15,7 +15,7 @@ use stepwell_nn::{GradientTarget, Graph, NodeView, Operation, Precision, Source,
 
 use super::captured::PassKind;
 use super::replica::{Replica, flag, number};
-use super::sizes::Sizes;
+use super::sizes::{Sizes, drops};
 use crate::{Error, Result};
 
 /// A matrix on a device: a row for each example of all slots, perhaps with gaps between rows.
@@ -59,6 +59,7 @@ pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
                 | Operation::DotInteraction { .. }
                 | Operation::LayerNorm { .. }
                 | Operation::Activate { .. }
+                | Operation::Dropout { .. }
                 | Operation::Mixture { .. }
                 | Operation::Concat
                 | Operation::Add
@@ -86,16 +87,23 @@ pub(super) struct Passes<'a> {
     nodes: Vec<NodeView<'a>>,
     pub(super) replica: &'a Replica,
     pub(super) sizes: Sizes,
+    pub(super) trains: bool,
+    pub(super) parameters: &'a Buffer<f32>,
     /// Examples of each block.
     blocks: Vec<usize>,
 }
 
 impl<'a> Passes<'a> {
     /// The passes of `graph` over the blocks of `replica`.
-    pub(super) fn new(graph: &'a Graph<f32>, replica: &'a Replica, sizes: Sizes) -> Self {
+    pub(super) fn new(
+        graph: &'a Graph<f32>,
+        (replica, sizes): (&'a Replica, Sizes),
+        trains: bool,
+    ) -> Self {
         let share = replica.share;
         let blocks = (0..share.count()).map(|block| share.range(block).len()).collect();
-        Self { graph, nodes: graph.nodes().collect(), replica, sizes, blocks }
+        let parameters = replica.parameters_of(trains);
+        Self { graph, nodes: graph.nodes().collect(), replica, sizes, trains, parameters, blocks }
     }
 
     /// Runs a pass without its uploads and downloads.
@@ -119,6 +127,7 @@ impl<'a> Passes<'a> {
             Operation::LayerNorm { groups, columns } => self.norm(node, (groups, columns)),
             Operation::Activate { function, .. } => self.function(node, function),
             Operation::Mixture { experts, .. } => self.mixture(node, experts),
+            Operation::Dropout { rate } => self.dropout(node, rate),
             Operation::Concat | Operation::Add => self.together(node),
             Operation::Multiply => self.product_of(node),
             _ => Err(Error::Config(unknown(node))),
@@ -137,6 +146,7 @@ impl<'a> Passes<'a> {
             Operation::LayerNorm { groups, columns } => self.norm_back(node, (groups, columns)),
             Operation::Activate { function, .. } => self.function_back(node, function),
             Operation::Mixture { experts, .. } => self.mixture_back(node, experts),
+            Operation::Dropout { .. } => self.dropout_back(node),
             Operation::Concat | Operation::Add => self.together_back(node),
             Operation::Multiply => self.product_of_back(node),
             _ => Err(Error::Config(unknown(node))),
@@ -179,6 +189,12 @@ impl<'a> Passes<'a> {
         Ok(stream.launch(named("dense_loss_sums"), 3 * blocks, args)?)
     }
 
+    /// Number of layers before `node` that drop lanes.
+    pub(super) fn dropping_before(&self, node: &NodeView<'_>) -> usize {
+        let before = self.nodes.iter().take_while(|other| other.name != node.name);
+        before.filter(|other| drops(other)).count()
+    }
+
     /// The node whose output is the logits.
     fn last(&self) -> &NodeView<'a> {
         &self.nodes[self.nodes.len() - 1]
@@ -200,7 +216,7 @@ impl<'a> Passes<'a> {
 
     /// A range of the parameters.
     pub(super) fn parameters(&self, range: Range<usize>) -> Arg<'a> {
-        Arg::part(&self.replica.parameters, range)
+        Arg::part(self.parameters, range)
     }
 
     /// The `index`-th input of `node`.
@@ -331,7 +347,7 @@ impl<'a> Passes<'a> {
             let right = Layout { transposed: true, ..Layout::rows(inputs) };
             let [left, into_layout] = [of, into].map(|view| self.by_block(view));
             let product = self.product(shape, [left, right, into_layout], false);
-            let right = (&self.replica.parameters, weight);
+            let right = (self.parameters, weight);
             let (left, into) = (self.block_at(of, first), self.block_at(into, first));
             Ok(self.replica.stream.product(&product, left, right, into)?)
         })
@@ -370,7 +386,7 @@ impl<'a> Passes<'a> {
             let shape = Shape { batches: count, rows, columns, depth };
             let [left, into_layout] = [dz, into].map(|view| self.by_block(view));
             let product = self.product(shape, [left, Layout::rows(inputs), into_layout], adds);
-            let (left, right) = (self.block_at(dz, first), (&self.replica.parameters, weight));
+            let (left, right) = (self.block_at(dz, first), (self.parameters, weight));
             let into = self.block_at(into, first);
             Ok(self.replica.stream.product(&product, left, right, into)?)
         })

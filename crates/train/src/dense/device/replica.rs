@@ -6,10 +6,10 @@ use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_engine::{Blocks, PooledAt};
 use stepwell_kernels::named;
 use stepwell_nn::{Loss, Objective};
-use stepwell_optim::{Rule, StepNumbers};
+use stepwell_optim::{Rule, StepNumbers, gain};
 
 use super::captured::CapturedPasses;
-use super::sizes::Sizes;
+use super::sizes::{PART_SUMS, Sizes};
 use crate::Result;
 
 /// Device memory, with a pinned host buffer of the same size.
@@ -17,6 +17,24 @@ use crate::Result;
 pub(super) struct Both<T> {
     pub(super) host: Pinned<T>,
     pub(super) device: Buffer<T>,
+}
+
+/// A vector with a lane for each parameter.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Vector {
+    Parameters,
+    /// The optimizer's vector with this number.
+    State(usize),
+    /// The mean of the parameters over steps.
+    Averaged,
+}
+
+/// What bounds the norm of the gradient.
+struct Clip {
+    /// Sums of squares. // (parts, 16)
+    sums: Buffer<f32>,
+    norm_max: Buffer<f64>,
+    factor: Buffer<f32>,
 }
 
 /// The buffers of one device. Its work is in the order of one stream; the host waits for `done`
@@ -38,6 +56,8 @@ pub(super) struct Replica {
     pub(super) weights: Both<f32>, // (rows)
     /// Examples of each block. // (slots)
     pub(super) rows_of: Both<u32>,
+    /// Random streams of layers that drop lanes. // (rows, layers)
+    pub(super) streams: Both<u64>,
     /// Kind of each label's loss. // (labels)
     pub(super) kinds: Buffer<u32>,
     /// What emphasizes some examples of each label: weight of positives, smoothing, gamma of the
@@ -51,9 +71,12 @@ pub(super) struct Replica {
     pub(super) terms: Buffer<f32>,
     /// Terms of losses. // (rows, labels + 1)
     pub(super) loss_terms: Buffer<f64>,
-    pub(super) parameters: Buffer<f32>,
+    parameters: Buffer<f32>,
+    /// The mean of the parameters over steps, if evaluations use it.
+    averaged: Option<Buffer<f32>>,
     /// Vectors of the optimizer, one after another.
     state: Buffer<f32>,
+    clip: Option<Clip>,
     /// Gradient of the parameters by block. // (slots, apart)
     pub(super) gradients: Buffer<f32>,
     /// Sums of gradients. // (subtrees, parameters)
@@ -97,6 +120,11 @@ impl Replica {
             host: device.pinned(slots, "rows of blocks")?,
             device: device.buffer(slots, "rows of blocks")?,
         };
+        let streams = sizes.streams().max(1);
+        let streams = Both {
+            host: device.pinned(streams, "random streams")?,
+            device: device.buffer(streams, "random streams")?,
+        };
         let loss_sums = Both {
             host: device.pinned(3 * slots, "sums of losses")?,
             device: device.buffer(3 * slots, "sums of losses")?,
@@ -124,6 +152,7 @@ impl Replica {
             targets: both(rows * labels, "labels")?,
             weights: both(rows * one, "weights of examples")?,
             rows_of,
+            streams,
             kinds: device.buffer(labels.max(1), "kinds of losses")?,
             emphases: device.buffer(3 * labels.max(1), "objectives")?,
             values: buffer(rows * sizes.value_lanes, "outputs of layers")?,
@@ -131,7 +160,19 @@ impl Replica {
             terms: buffer(rows * sizes.terms, "terms of layers")?,
             loss_terms: device.buffer(rows * (labels + 1), "terms of losses")?,
             parameters: buffer(parameters, "parameters")?,
+            averaged: match sizes.averages {
+                true => Some(buffer(parameters, "mean of the parameters")?),
+                false => None,
+            },
             state: buffer(parameters * sizes.vectors, "state of the dense optimizer")?,
+            clip: match sizes.clips {
+                true => Some(Clip {
+                    sums: buffer(sizes.square_sums(), "squares of gradients")?,
+                    norm_max: device.buffer(1, "bound of gradients")?,
+                    factor: buffer(1, "factor of gradients")?,
+                }),
+                false => None,
+            },
             gradients: buffer(slots * sizes.apart(), "gradients of parameters")?,
             sums: buffer(sizes.subtrees * parameters, "sums of gradients")?,
             logits: device.pinned((rows * labels).max(1), "logits")?,
@@ -144,6 +185,14 @@ impl Replica {
         };
         replica.put_objectives(objectives)?;
         Ok(replica)
+    }
+
+    /// Uploads the bound of the gradient's norm, if it has one.
+    pub(super) fn put_norm_max(&mut self, norm_max: f64) -> Result<()> {
+        let Some(clip) = &self.clip else { return Ok(()) };
+        self.loss_sums.host.write(1)?[0] = norm_max;
+        self.stream.up(&self.loss_sums.host, 0..1, &clip.norm_max, 0)?;
+        Ok(self.stream.finish()?)
     }
 
     /// Uploads the objectives of the labels.
@@ -233,6 +282,40 @@ impl Replica {
         Ok(self.stream.up(&self.total, 0..lanes, &self.sums, 0)?)
     }
 
+    /// Bounds the norm of the first of the sums, if it has a bound.
+    pub(super) fn clip(&self) -> Result<()> {
+        let Some(Clip { sums, norm_max, factor }) = &self.clip else { return Ok(()) };
+        let (lanes, squares) = (self.sizes.parameters, self.sizes.square_sums());
+        let parts = squares / PART_SUMS;
+        let launch = |name, items, args| self.stream.launch(named(name), items, args);
+        let gradient = || Arg::first(&self.sums, lanes);
+        let squares = || Arg::first(sums, squares);
+        let args = vec![gradient(), squares(), number(lanes)];
+        launch("dense_squares", parts * PART_SUMS, args)?;
+        launch("dense_square_sums", parts, vec![squares(), number(parts)])?;
+        let args = vec![squares(), Arg::first(norm_max, 1), Arg::first(factor, 1), number(parts)];
+        launch("dense_clip_factor", 1, args)?;
+        Ok(launch("dense_clip", lanes, vec![gradient(), Arg::first(factor, 1), number(lanes)])?)
+    }
+
+    /// Moves the mean of the parameters towards them, if there is one.
+    pub(super) fn average(&self, decay: f64) -> Result<()> {
+        let Some(averaged) = &self.averaged else { return Ok(()) };
+        let lanes = self.sizes.parameters;
+        let args = vec![
+            Arg::first(averaged, lanes),
+            Arg::first(&self.parameters, lanes),
+            number(lanes),
+            Arg::f32(gain(decay)),
+        ];
+        Ok(self.stream.launch(named("dense_average"), lanes, args)?)
+    }
+
+    /// The parameters that a pass reads: evaluations read the mean, if there is one.
+    pub(super) fn parameters_of(&self, trains: bool) -> &Buffer<f32> {
+        self.averaged.as_ref().filter(|_| !trains).unwrap_or(&self.parameters)
+    }
+
     /// Updates the parameters by the first of the sums.
     pub(super) fn update(&self, rule: &Rule, numbers: StepNumbers) -> Result<()> {
         let lanes = self.sizes.parameters;
@@ -256,8 +339,8 @@ impl Replica {
         Ok(self.stream.launch(named("dense_update"), lanes, args)?)
     }
 
-    /// Reads the parameters, or the optimizer's vector number `vector`.
-    pub(super) fn read(&self, vector: Option<usize>) -> Result<Vec<f32>> {
+    /// Reads a vector.
+    pub(super) fn read(&self, vector: Vector) -> Result<Vec<f32>> {
         let lanes = self.sizes.parameters;
         let mut carried = self.carried();
         let (from, first) = self.vector(vector);
@@ -266,8 +349,8 @@ impl Replica {
         Ok(carried.read(lanes)?.to_vec())
     }
 
-    /// Writes the parameters, or the optimizer's vector number `vector`.
-    pub(super) fn write(&mut self, vector: Option<usize>, values: &[f32]) -> Result<()> {
+    /// Writes a vector.
+    pub(super) fn write(&mut self, vector: Vector, values: &[f32]) -> Result<()> {
         // The previous upload must finish before its buffer is written.
         self.stream.finish()?;
         self.total()?.copy_from_slice(values);
@@ -276,10 +359,12 @@ impl Replica {
         Ok(self.stream.finish()?)
     }
 
-    fn vector(&self, vector: Option<usize>) -> (&Buffer<f32>, usize) {
+    /// The buffer and the first lane of a vector.
+    fn vector(&self, vector: Vector) -> (&Buffer<f32>, usize) {
         match vector {
-            None => (&self.parameters, 0),
-            Some(vector) => (&self.state, vector * self.sizes.parameters),
+            Vector::Parameters => (&self.parameters, 0),
+            Vector::State(number) => (&self.state, number * self.sizes.parameters),
+            Vector::Averaged => (self.averaged.as_ref().expect("a mean of the parameters"), 0),
         }
     }
 

@@ -3,8 +3,9 @@
 use stepwell_base::owner::RankOf;
 use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
-use stepwell_nn::{Graph, Operation};
+use stepwell_nn::{Graph, NodeView, Operation};
 
+use crate::dense::LANES;
 use crate::models::Model;
 use crate::run_plan::RunPlan;
 
@@ -12,6 +13,9 @@ use crate::run_plan::RunPlan;
 /// has everything at multiples of 256 bytes: a library that chooses its algorithm by the operands'
 /// alignment chooses the same for a block in any slot.
 const MULTIPLE: usize = 64;
+
+/// Partial sums of the squares of each part of a gradient.
+pub(super) const PART_SUMS: usize = 16;
 
 /// Sizes of each device's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,12 @@ pub(super) struct Sizes {
     pub(super) gradient_lanes: usize,
     /// Lanes of an example's intermediate results.
     pub(super) terms: usize,
+    /// Whether the norm of the gradient has a bound.
+    pub(super) clips: bool,
+    /// Whether evaluations use a mean of the parameters over steps.
+    pub(super) averages: bool,
+    /// Layers that drop lanes.
+    pub(super) dropping: usize,
     /// The most subtrees that a device's blocks make up.
     pub(super) subtrees: usize,
 }
@@ -67,6 +77,9 @@ impl Sizes {
             value_lanes: plan.value_lanes,
             gradient_lanes: plan.gradient_lanes,
             terms: terms(graph),
+            clips: dense.regularization.clip_norm > 0.0,
+            averages: dense.ema.is_some(),
+            dropping: graph.nodes().filter(drops).count(),
             subtrees: of_ranks.map(|(rank, of)| subtrees(rank, of)).max().unwrap_or(0).max(1),
         }
     }
@@ -86,6 +99,16 @@ impl Sizes {
         self.parameters.next_multiple_of(MULTIPLE)
     }
 
+    /// Random streams of all layers that drop lanes.
+    pub(super) fn streams(&self) -> usize {
+        self.dropping * self.rows()
+    }
+
+    /// Partial sums of the squares of a gradient.
+    pub(super) fn square_sums(&self) -> usize {
+        self.parameters.div_ceil(LANES) * PART_SUMS
+    }
+
     /// Lanes uploaded for an example, by buffer.
     pub(super) fn lanes_up(&self) -> [usize; 4] {
         [self.columns, 1, self.labels, 1]
@@ -96,7 +119,9 @@ impl Sizes {
         let (rows, slots) = (self.rows(), self.slots);
         let lanes = |lanes: usize| Device::bytes_counted(lanes.max(1) as u64 * 4);
         let doubles = |count: usize| lanes(2 * count.max(1));
-        let up = self.lanes_up().map(|of| lanes(rows * of)).iter().sum::<u64>() + lanes(slots);
+        let up = self.lanes_up().map(|of| lanes(rows * of)).iter().sum::<u64>()
+            + lanes(slots)
+            + doubles(self.streams());
         let down = lanes(rows * self.embedding) + lanes(rows) + doubles(3 * slots);
         let passes = lanes(rows * self.value_lanes)
             + lanes(rows * self.gradient_lanes)
@@ -107,12 +132,19 @@ impl Sizes {
             + doubles(3 * self.labels);
         let parameters = lanes(self.parameters)
             + lanes(self.parameters * self.vectors)
+            + if self.averages { lanes(self.parameters) } else { 0 }
+            + if self.clips { lanes(self.square_sums()) + doubles(1) + lanes(1) } else { 0 }
             + lanes(slots * self.apart())
             + lanes(self.subtrees * self.parameters);
         let pinned = up + down + lanes(rows * self.labels);
         let carried = lanes(self.subtrees * self.parameters) + lanes(self.parameters);
         (up + down + passes + parameters + WORKSPACE_BYTES_MAX, pinned + carried)
     }
+}
+
+/// Whether a node drops lanes at random.
+pub(super) fn drops(node: &NodeView<'_>) -> bool {
+    matches!(node.operation, Operation::Dropout { .. })
 }
 
 /// The most lanes per example of a layer's intermediate results.

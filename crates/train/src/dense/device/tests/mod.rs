@@ -215,6 +215,30 @@ fn every_optimizer_and_number_of_blocks_has_the_bits_of_the_processor() {
     }
 }
 
+#[test]
+fn clipping_averages_and_dropout_have_the_bits_of_the_processor() {
+    let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];
+    for (number, (kind, model)) in
+        kinds.into_iter().zip([ModelKind::DeepFm, ModelKind::Dcn, ModelKind::Ple]).enumerate()
+    {
+        let mut config = job(model, &[Loss::LogLoss], number == 1);
+        config.optim.dense.kind = kind;
+        let plain = train(&mut steps(&config), &config, &SIZES);
+        let mut apart = [(); 3].map(|()| config.clone());
+        apart[0].optim.dense.clip_norm = Some(1e-3);
+        apart[1].optim.dense.ema = Some(0.8);
+        apart[2].model.dropout = 0.3;
+        for config in &apart {
+            assert_ne!(train(&mut steps(config), config, &SIZES).dense, plain.dense);
+        }
+        // A bound that some steps exceed, and weights that decay.
+        config.optim.dense.clip_norm = Some(0.05);
+        (config.optim.dense.ema, config.optim.dense.l2) = (Some(0.8), Some(1e-3));
+        config.model.dropout = 0.3;
+        check(&config);
+    }
+}
+
 /// Products with other bits than the processor's: close to it, and the same for any number of
 /// devices.
 #[test]
