@@ -49,8 +49,8 @@ pub use layer::{
     Activate, Activation, Add, BINS, Backward, BatchNorm, Concat, Convolution, Cross, CrossVector,
     Dice, DotInteraction, Dropout, FactorizationMachine, Flops, Forward, FourierFeatures, Function,
     GradientOut, GradientTarget, Image, InBatchSoftmax, InputGradients, Inputs, Layer, LayerNorm,
-    Linear, Lstm, Mixture, Multiply, NodeId, Operation, Pool, Pooling, Purpose, Reads, Source,
-    TargetAttention, Training, UnitLength, Window,
+    Linear, Lstm, Mixture, MultiHeadAttention, Multiply, NodeId, Operation, Pool, Pooling, Purpose,
+    Reads, Source, TargetAttention, Training, UnitLength, Window,
 };
 pub use loss::{Loss, Outcome};
 pub use matrix::{Matrix, MatrixMut, Write};

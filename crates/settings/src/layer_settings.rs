@@ -19,8 +19,8 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         kind = LayerKind::Linear,
         Always,
         "linear, activate, concat, add, multiply, cross, cross_vector, dot_interaction, \
-         factorization_machine, layer_norm, batch_norm, dice, mixture, target_attention, dropout, \
-         unit_length or in_batch_softmax"
+         factorization_machine, layer_norm, batch_norm, dice, mixture, target_attention, \
+         multi_head_attention, dropout, unit_length or in_batch_softmax"
     ),
     setting!(
         LayerConfig: "inputs",
@@ -46,8 +46,8 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         LayerConfig: "dim",
         dim = None,
         Always,
-        "lanes of each vector in the inputs of dot_interaction, factorization_machine and \
-         layer_norm"
+        "lanes of each vector in the inputs of dot_interaction, factorization_machine, \
+         layer_norm and multi_head_attention"
     )
     .check(|layer| given(layer.dim, |dim| check::count(dim, check::WIDTH_MAX))),
     setting!(

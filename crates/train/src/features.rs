@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use stepwell_base::Key;
 use stepwell_data::{Chunk, Layout, ReadOptions, Schema};
 use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
-use stepwell_settings::{Config, LayerConfig, LayerKind, ModelConfig, ModelKind};
+use stepwell_settings::{Config, LayerConfig, ModelConfig, ModelKind};
 
 use crate::derived::Derived;
 use crate::{Error, Result};
@@ -152,7 +152,7 @@ impl Features {
     /// checked when the graph is built.
     fn attended(&self, layers: &[LayerConfig]) -> Vec<usize> {
         let mut sequences = Vec::new();
-        for layer in layers.iter().filter(|layer| layer.kind == LayerKind::TargetAttention) {
+        for layer in layers.iter().filter(|layer| layer.kind.reads_sequence()) {
             let name = layer.inputs.get(1).and_then(|name| name.strip_prefix("column:"));
             let found = name.and_then(|name| self.of_column(name));
             let is_new = |feature: &usize| {

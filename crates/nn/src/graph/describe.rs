@@ -25,6 +25,10 @@ pub struct NodeView<'a> {
     pub targets: &'a [GradientTarget],
     /// Range of its parameters in the flat vector.
     pub parameters: Range<usize>,
+    /// Range of its state in the graph's.
+    pub state: Range<usize>,
+    /// Range of its statistics in those of a block.
+    pub statistics: Range<usize>,
     /// Columns of the output.
     pub columns: usize,
     /// Columns kept for the backward pass.
@@ -44,6 +48,8 @@ impl<T: Scalar> Graph<T> {
             sources: &node.sources,
             targets: &node.targets,
             parameters: node.parameters.clone(),
+            state: node.state.clone(),
+            statistics: node.statistics.clone(),
             columns: layout.columns,
             kept: layout.kept,
             value: layout.value,

@@ -69,8 +69,8 @@ impl BatchNorm {
 
 impl<T: Scalar> Layer<T> for BatchNorm {
     fn operation(&self) -> Operation {
-        let Self { channels, places, epsilon, .. } = *self;
-        Operation::BatchNorm { channels, places, epsilon }
+        let Self { channels, places, epsilon, momentum } = *self;
+        Operation::BatchNorm { channels, places, epsilon, momentum }
     }
 
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {
@@ -322,7 +322,7 @@ struct Distribute<'a, T> {
     mean: &'a [T],           // (channels)
     inverse: &'a [T],        // (channels)
     scale: &'a [T],          // (channels)
-    gradients: [&'a [T]; 2], // of scale and shift // of scale and shift // (channels)
+    gradients: [&'a [T]; 2], // of scale and shift // (channels)
     out: GradientOut<'a, T>, // (rows, at most channels * places)
 }
 

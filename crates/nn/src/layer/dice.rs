@@ -43,7 +43,8 @@ impl Dice {
 
 impl<T: Scalar> Layer<T> for Dice {
     fn operation(&self) -> Operation {
-        Operation::Dice { columns: self.columns(), epsilon: self.norm.epsilon }
+        let BatchNorm { epsilon, momentum, .. } = self.norm;
+        Operation::Dice { columns: self.columns(), epsilon, momentum }
     }
 
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {

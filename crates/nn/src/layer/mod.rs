@@ -26,6 +26,7 @@ mod layer_norm;
 mod linear;
 mod lstm;
 mod mixture;
+mod multi_head_attention;
 mod multiply;
 mod operation;
 mod pass;
@@ -55,6 +56,7 @@ pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use lstm::Lstm;
 pub use mixture::Mixture;
+pub use multi_head_attention::MultiHeadAttention;
 pub use multiply::Multiply;
 pub use operation::{Activation, Function, Operation, Pool};
 pub use pass::{

@@ -136,6 +136,15 @@ pub enum Operation {
         /// Lanes of the hidden layer.
         hidden: usize,
     },
+    /// [`MultiHeadAttention`](super::MultiHeadAttention).
+    MultiHeadAttention {
+        /// Number of queries.
+        heads: usize,
+        /// Values of each query and vector.
+        dim: usize,
+        /// Most vectors of an example.
+        steps_max: usize,
+    },
     /// [`FourierFeatures`](super::FourierFeatures).
     FourierFeatures {
         /// Columns of the input.
@@ -160,6 +169,8 @@ pub enum Operation {
         places: usize,
         /// Added to variances.
         epsilon: f64,
+        /// Weight of a step in the state.
+        momentum: f64,
     },
     /// [`Dice`](super::Dice).
     Dice {
@@ -167,6 +178,8 @@ pub enum Operation {
         columns: usize,
         /// Added to variances.
         epsilon: f64,
+        /// Weight of a step in the state.
+        momentum: f64,
     },
     /// [`LayerNorm`](super::LayerNorm).
     LayerNorm {
@@ -222,6 +235,7 @@ impl Operation {
             Self::Pooling { .. } => "pooling",
             Self::Lstm { .. } => "LSTM",
             Self::TargetAttention { .. } => "target attention",
+            Self::MultiHeadAttention { .. } => "multi-head attention",
             Self::FourierFeatures { .. } => "layer of Fourier features",
             Self::Dropout { .. } => "dropout",
             Self::BatchNorm { .. } => "batch normalization",

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
 
 use crate::common::{Step, numbers};
-use stepwell_nn::{Graph, GraphBuilder, InputShape, Source, TargetAttention, Workspace};
+use stepwell_nn::{
+    Graph, GraphBuilder, InputShape, MultiHeadAttention, Source, TargetAttention, Workspace,
+};
 
 const LENGTHS: [f64; 8] = [3.0, 0.0, 7.0, 1.9, -2.0, 1e9, f64::NAN, 4.0];
 const STEPS: [usize; 8] = [3, 0, 7, 1, 0, 7, 7, 4];
@@ -102,5 +104,58 @@ fn of_many_sequences_and_of_each_alone() {
         let mut pairs = sums.iter().zip(&together.gradients);
         assert!(pairs.all(|(a, b)| (a - b).abs() < 1e-12), "{layer:?}");
         assert!(together.gradients.iter().all(|d| *d != 0.0), "{layer:?}");
+    }
+}
+
+/// Averages of vectors, by the softmax of their dot products with each query.
+fn heads(x: &[f64], layer: MultiHeadAttention, steps: usize) -> Vec<f64> {
+    let MultiHeadAttention { heads, dim, .. } = layer;
+    let (queries, vectors) = x.split_at(heads * dim);
+    let vectors: Vec<&[f64]> = vectors.chunks(dim).take(steps).collect();
+    let of_head = |q: &[f64]| {
+        let weight = |s: &&[f64]| {
+            let product: f64 = q.iter().zip(*s).map(|(q, s)| q * s).sum();
+            (product / (dim as f64).sqrt()).exp()
+        };
+        let weights: Vec<f64> = vectors.iter().map(weight).collect();
+        let total: f64 = weights.iter().sum();
+        let lane = |lane: usize| {
+            let terms = vectors.iter().zip(&weights).map(|(s, weight)| s[lane] * weight);
+            terms.sum::<f64>() / if steps == 0 { 1.0 } else { total }
+        };
+        (0..dim).map(lane).collect::<Vec<f64>>()
+    };
+    queries.chunks(dim).flat_map(of_head).collect()
+}
+
+#[test]
+fn heads_average_the_steps_that_count() {
+    for (count, dim) in [(1, 1), (3, 4), (2, 18)] {
+        let layer = MultiHeadAttention { heads: count, dim, steps_max: 7 };
+        let (of_queries, end) = (count * dim, count * dim + 7 * dim);
+        let mut builder = GraphBuilder::new(InputShape { embedding: end, dense: 1 });
+        let inputs = [0..of_queries, of_queries..end, end..end + 1].map(Source::Columns);
+        builder.add("layer", layer, &inputs).unwrap();
+        let graph: Graph<f64> = builder.build().unwrap();
+        let mut step = Step::new(&graph, 24);
+        for (row, x) in step.x.chunks_mut(step.stride).enumerate() {
+            x[of_queries + STEPS[row % 8] * dim..end].fill(f64::NAN);
+            x[end] = LENGTHS[row % 8];
+        }
+        let mut workspace = Workspace::new(&graph, 24);
+        step.forward(&graph, &[], &mut workspace);
+        step.backward(&graph, &[], &mut workspace);
+        let rows = step.x.chunks(step.stride).zip(step.logits.chunks(of_queries));
+        for (row, (x, found)) in rows.enumerate() {
+            let expected = heads(&x[..end], layer, STEPS[row % 8]);
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-12, "{layer:?} {row}: {found} {expected}");
+            }
+        }
+        for (row, d_x) in step.d_x.chunks(end).enumerate() {
+            let rest = &d_x[of_queries + STEPS[row % 8] * dim..];
+            assert!(rest.iter().all(|d| *d == 0.0), "{layer:?} {row}");
+            assert!(d_x.iter().all(|d| d.is_finite()), "{layer:?} {row}");
+        }
     }
 }

@@ -194,12 +194,13 @@ fn work_and_memory_of_normalization_and_dropout_are_counted() {
     assert_eq!((graph.plan().value_lanes, graph.parameter_count()), (6, 4));
     assert_eq!(graph.initial_parameters(3), [1.0, 1.0, 0.0, 0.0]);
     let operation = graph.nodes().next().unwrap().operation;
-    assert_eq!(operation, Operation::BatchNorm { channels: 2, places: 3, epsilon: 1e-5 });
+    let (epsilon, momentum) = (1e-5, 0.1);
+    assert_eq!(operation, Operation::BatchNorm { channels: 2, places: 3, epsilon, momentum });
     let graph = alone(Dice::new(6), input);
     assert_eq!(graph.flops_per_example(), Flops { forward: 13 * 6, backward: 19 * 6 + 9 * 4 });
     assert_eq!((graph.plan().value_lanes, graph.parameter_count()), (2 * 6, 6));
     let operation = graph.nodes().next().unwrap().operation;
-    assert_eq!(operation, Operation::Dice { columns: 6, epsilon: 1e-8 });
+    assert_eq!(operation, Operation::Dice { columns: 6, epsilon: 1e-8, momentum });
     let graph = alone(Dropout { columns: 6, rate: 0.25 }, input);
     assert_eq!(graph.flops_per_example(), Flops { forward: 6, backward: 4 });
     assert_eq!(graph.plan().value_lanes, 2 * 6);

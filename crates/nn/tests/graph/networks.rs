@@ -5,8 +5,8 @@
 use crate::common::linear;
 use stepwell_nn::{
     Activate, Activation, Add, BatchNorm, Concat, Convolution, Dice, Dropout, FourierFeatures,
-    Function, Graph, GraphBuilder, Image, InBatchSoftmax, InputShape, Lstm, Pool, Pooling, Scalar,
-    Source, TargetAttention, UnitLength, Window,
+    Function, Graph, GraphBuilder, Image, InBatchSoftmax, InputShape, Lstm, MultiHeadAttention,
+    Pool, Pooling, Scalar, Source, TargetAttention, UnitLength, Window,
 };
 
 /// A square window.
@@ -82,7 +82,7 @@ pub(crate) fn sequences<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Attention to sequences of embeddings and of dense features by targets that overlap them, by a
+/// Attention to sequences of embeddings and of dense features by targets and queries that overlap them, by a
 /// node and by columns without gradients. Layers compute a length; another is a column below 1.
 pub(crate) fn attended<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 19, dense: 6 });
@@ -93,19 +93,30 @@ pub(crate) fn attended<T: Scalar>() -> Graph<T> {
     let five = builder.add("five", Add, &[around; 5].map(Source::Node)).unwrap();
     let share = Activate { function: Function::Sigmoid, columns: 1 };
     let share = builder.add("share", share, &[Source::Node(five)]).unwrap();
-    let length = Source::Node(builder.add("length", Add, &[share; 6].map(Source::Node)).unwrap());
-    let a = [Source::Columns(0..4), Source::Columns(2..22), length.clone()];
+    let length = builder.add("length", Add, &[share; 6].map(Source::Node)).unwrap();
+    let a = [Source::Columns(0..4), Source::Columns(2..22), Source::Node(length)];
     let a = builder.add("a", attention(4, 5, 3), &a).unwrap();
-    let b = [Source::Node(a), Source::Columns(3..15), length.clone()];
+    let b = [Source::Node(a), Source::Columns(3..15), Source::Node(length)];
     let b = builder.add("b", attention(4, 3, 17), &b).unwrap();
-    let c = [Source::Columns(20..22), Source::Columns(4..16), length.clone()];
+    let c = [Source::Columns(20..22), Source::Columns(4..16), Source::Node(length)];
     let c = builder.add("c", attention(2, 6, 1), &c).unwrap();
-    let d = [Source::Columns(1..3), Source::Columns(19..25), length];
+    let d = [Source::Columns(1..3), Source::Columns(19..25), Source::Node(length)];
     let d = builder.add("d", attention(2, 3, 2), &d).unwrap();
     let e = [Source::Columns(23..24), Source::Columns(20..24), Source::Columns(18..19)];
     let e = builder.add("e", attention(1, 4, 2), &e).unwrap();
-    let joined = builder.add("joined", Concat, &[a, b, c, d, e].map(Source::Node)).unwrap();
-    let top = linear(13, 1, Activation::Identity);
+    let heads = |heads, dim, steps_max| MultiHeadAttention { heads, dim, steps_max };
+    let queries = linear(7, 12, Activation::Identity);
+    let queries = builder.add("queries", queries, &[Source::Columns(11..18)]).unwrap();
+    let length = || Source::Node(length);
+    let f = [Source::Node(queries), Source::Columns(2..22), length()];
+    let f = builder.add("f", heads(3, 4, 5), &f).unwrap();
+    let g = [Source::Columns(14..20), Source::Columns(13..25), length()];
+    let g = builder.add("g", heads(2, 3, 4), &g).unwrap();
+    let h = [Source::Columns(22..24), Source::Columns(15..21), Source::Columns(18..19)];
+    let h = builder.add("h", heads(1, 2, 3), &h).unwrap();
+    let all = [a, b, c, d, e, f, g, h].map(Source::Node);
+    let joined = builder.add("joined", Concat, &all).unwrap();
+    let top = linear(33, 1, Activation::Identity);
     builder.add("logit", top, &[Source::Node(joined)]).unwrap();
     builder.build().unwrap()
 }

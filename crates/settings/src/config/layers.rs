@@ -63,6 +63,8 @@ pub enum LayerKind {
     Mixture,
     /// Attention of a target to a sequence.
     TargetAttention,
+    /// Attention of several queries to a sequence.
+    MultiHeadAttention,
     /// The input, some of whose values training drops at random.
     Dropout,
     /// A vector of length 1.
@@ -95,7 +97,7 @@ pub(crate) enum Need {
 
 impl LayerKind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Linear,
         Self::Activate,
         Self::Concat,
@@ -110,6 +112,7 @@ impl LayerKind {
         Self::Dice,
         Self::Mixture,
         Self::TargetAttention,
+        Self::MultiHeadAttention,
         Self::Dropout,
         Self::UnitLength,
         Self::InBatchSoftmax,
@@ -132,10 +135,16 @@ impl LayerKind {
             Self::Dice => "dice",
             Self::Mixture => "mixture",
             Self::TargetAttention => "target_attention",
+            Self::MultiHeadAttention => "multi_head_attention",
             Self::Dropout => "dropout",
             Self::UnitLength => "unit_length",
             Self::InBatchSoftmax => "in_batch_softmax",
         }
+    }
+
+    /// Whether its second input is a sequence.
+    pub const fn reads_sequence(self) -> bool {
+        matches!(self, Self::TargetAttention | Self::MultiHeadAttention)
     }
 
     /// Whether it normalizes columns over a block of examples.
@@ -159,6 +168,7 @@ impl LayerKind {
             Self::LayerNorm => ((1, 1), Never, Never, Optional),
             Self::Mixture => ((2, usize::MAX), Never, Never, Never),
             Self::TargetAttention => ((2, 2), Required, Never, Never),
+            Self::MultiHeadAttention => ((2, 2), Never, Never, Required),
         };
         let zero =
             matches!(self, Self::Linear | Self::Cross | Self::CrossVector | Self::TargetAttention);

@@ -204,6 +204,17 @@ fn layers_that_fit_nothing_are_refused_by_name() {
             "layer 'a': its second input isn't a sequence",
         ),
         (
+            vec![LayerConfig {
+                dim: Some(8),
+                ..LayerConfig::new("a", LayerKind::MultiHeadAttention, &["input", "embeddings"])
+            }],
+            "layer 'a': its second input isn't a sequence",
+        ),
+        (
+            vec![LayerConfig::new("a", LayerKind::MultiHeadAttention, &["input", "embeddings"])],
+            "model.layers.1.dim is missing: multi_head_attention needs it",
+        ),
+        (
             vec![LayerConfig { zero: true, ..LayerConfig::new("a", LayerKind::Add, &["input"]) }],
             "model.layers.1.zero is true, but add has no weights",
         ),

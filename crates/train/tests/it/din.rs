@@ -10,8 +10,10 @@ use crate::common::{in_memory, run, surroundings, tiny};
 use stepwell_base::random::Stream;
 use stepwell_base::stage::FullSpeed;
 use stepwell_engine::Pooling;
+use stepwell_nn::Function;
 use stepwell_settings::{
-    ColumnConfig, ColumnType, FeatureConfig, MissingKind, ModelKind, TableConfig,
+    ColumnConfig, ColumnType, FeatureConfig, LayerConfig, LayerKind, MissingKind, ModelKind,
+    TableConfig,
 };
 use stepwell_train::{Config, train};
 
@@ -110,6 +112,48 @@ fn attention_is_exact() {
     };
     let [oracle, report] = [in_memory(ModelKind::Din), tiny(ModelKind::Din, 2)].map(shuffled);
     assert_eq!(report.model_digest, oracle.model_digest);
+}
+
+/// The job with two heads of attention to the items before, by queries from the item.
+fn heads(config: Config, data: &Path) -> Config {
+    let mut config = job(config, data);
+    config.features.remove(4);
+    (config.model.kind, config.model.target) = (ModelKind::Graph, Vec::new());
+    config.model.sequences = Vec::new();
+    let dim = config.model.dim;
+    let layer = LayerConfig::new;
+    let linear = |name: &str, inputs: &[&str], width| LayerConfig {
+        width: Some(width),
+        ..layer(name, LayerKind::Linear, inputs)
+    };
+    let of_heads = ["queries", "column:items"];
+    let of_heads = layer("heads", LayerKind::MultiHeadAttention, &of_heads);
+    let others = ["heads", "column:user", "column:item", "column:shop"];
+    config.model.layers = vec![
+        linear("queries", &["column:item"], 2 * dim),
+        LayerConfig { dim: Some(dim), ..of_heads },
+        layer("all", LayerKind::Concat, &others),
+        LayerConfig { function: Some(Function::Relu), ..linear("hidden", &["all"], 8) },
+        linear("logit", &["hidden"], 1),
+    ];
+    config.features.retain(|of| of.columns != ["shops"]);
+    config.columns.retain(|of| of.names != ["shops"]);
+    config
+}
+
+#[test]
+fn heads_are_exact() {
+    let home = tempfile::tempdir().unwrap();
+    let data = records(&home.path().join("data.csv"), 700, 900);
+    let oracle = run(&heads(in_memory(ModelKind::Din), &data));
+    for (lookahead, ranks, batch) in [(3, 1, 4), (2, 3, 1)] {
+        let mut config = heads(tiny(ModelKind::Din, lookahead), &data);
+        config.ranks.count = ranks;
+        config.data.batch = batch * config.data.mini_batch;
+        let report = run(&config);
+        assert_eq!(report.model_digest, oracle.model_digest, "{ranks} ranks");
+        assert_eq!(report.eval, oracle.eval, "{ranks} ranks");
+    }
 }
 
 /// A larger limit on a sequence adds only padding.

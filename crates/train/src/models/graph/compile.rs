@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use stepwell_nn::{
     Activate, Activation, Add, BatchNorm, Concat, Cross, CrossVector, Dice, DotInteraction,
     Dropout, FactorizationMachine, Function, Graph, GraphBuilder, GraphError, InBatchSoftmax,
-    Layer, LayerNorm, Linear, Mixture, Multiply, NodeId, Source, TargetAttention, UnitLength,
+    Layer, LayerNorm, Linear, Mixture, MultiHeadAttention, Multiply, NodeId, Source,
+    TargetAttention, UnitLength,
 };
 use stepwell_settings::{LayerConfig, LayerKind};
 
@@ -51,7 +52,7 @@ impl Compiler<'_> {
         let sources: Result<Vec<Source>, String> =
             layer.inputs.iter().map(|name| self.source(layer, name)).collect();
         let mut sources = sources?;
-        if layer.kind == LayerKind::TargetAttention {
+        if layer.kind.reads_sequence() {
             sources.push(self.length(layer, sources.get(1))?);
         }
         self.build(layer, &sources).map_err(|error| error.to_string())
@@ -143,6 +144,11 @@ impl Compiler<'_> {
             LayerKind::Mixture => {
                 let columns = widths.get(1).copied().unwrap_or(0);
                 self.put(layer, Mixture { experts: widths.len() - 1, columns }, sources)
+            }
+            LayerKind::MultiHeadAttention => {
+                let steps_max = widths.get(1).map_or(0, |columns| columns / dim);
+                let attention = MultiHeadAttention { heads: first / dim, dim, steps_max };
+                self.put(layer, attention, sources)
             }
             LayerKind::TargetAttention => {
                 let steps_max = widths.get(1).map_or(0, |columns| columns / dim);
