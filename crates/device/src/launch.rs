@@ -65,6 +65,11 @@ impl<'a> Arg<'a> {
         Self(Kind::Number(Value::F32(value)))
     }
 
+    /// A number.
+    pub fn f64(value: f64) -> Self {
+        Self(Kind::Number(Value::F64(value)))
+    }
+
     /// The value of `param`; adds the access to `accesses` and what must stay alive to `keeps`.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
-// Layer normalization of groups of consecutive columns: y = w * (x - mean) * inverse + b, with the
-// mean and the inverse deviation of each group of an example. Bound by memory bandwidth; moments
-// and slopes, where a thread has a group, by reads from the first-level cache.
+// Layer normalization of groups of consecutive columns, and scaling to length 1. Layer
+// normalization is y = w * (x - mean) * inverse + b, with the mean and the inverse deviation of
+// each group of an example. Bound by memory bandwidth; moments and slopes, where a thread has a
+// group, by reads from the first-level cache.
 
 #include "dense.h"
 #include "lane_sums.h"
@@ -122,5 +123,31 @@ KERNEL_LANES(dense_norm_to_weight, IN(float) input, IN(float) moments, INOUT(flo
         const u32 lane = place.remainder;
         const f32* of_group = moments + 2 * (place.quotient * groups + lane / columns);
         gradient[item] *= normalized(input[element(place.quotient, stride, lane)], of_group);
+    }
+}
+
+// Added to squared lengths.
+#define LENGTH_EPSILON 1e-12
+
+// Turns the squared length of each example's vector into the factor that gives it length 1.
+KERNEL_LANES(dense_unit_factors, INOUT(float) factors, u32 rows) {
+    for (u64 row = first_item(); row < rows; row += items_apart()) {
+        const f64 square = static_cast<f64>(factors[row]);
+        factors[row] = static_cast<f32>(1.0 / sqrt(square + LENGTH_EPSILON));
+    }
+}
+
+// The gradient of the first `wanted` columns of the input of a scaled vector; `along` is the dot
+// product of the output and its gradient.
+KERNEL_LANES(dense_unit_to_input, IN(float) output, IN(float) factors, IN(float) d_output,
+             IN(float) along, INOUT(float) d_input, u32 rows, u32 columns, u32 wanted,
+             u32 d_stride, u32 adds) {
+    const u64 total = static_cast<u64>(rows) * wanted;
+    for (u64 item = first_item(); item < total; item += items_apart()) {
+        const Divided place = divide(item, wanted);
+        const u64 row = place.quotient;
+        const u64 at = element(row, columns, place.remainder);
+        const f32 d = factors[row] * (d_output[at] - along[row] * output[at]);
+        put(d_input + element(row, d_stride, place.remainder), d, adds);
     }
 }

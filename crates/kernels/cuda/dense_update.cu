@@ -66,8 +66,7 @@ KERNEL_LANES(dense_square_sums, INOUT(float) sums, u32 parts) {
 }
 
 // The factor that bounds the norm of the whole gradient, from the sums of its parts. One item.
-KERNEL_LANES(dense_clip_factor, IN(float) sums, IN(double) norm_max, OUT(float) factor,
-             u32 parts) {
+KERNEL_LANES(dense_clip_factor, IN(float) sums, OUT(float) factor, u32 parts, double norm_max) {
     if (first_item() != 0) {
         return;
     }
@@ -76,7 +75,7 @@ KERNEL_LANES(dense_clip_factor, IN(float) sums, IN(double) norm_max, OUT(float) 
         total += static_cast<f64>(sums[static_cast<u64>(part) * PART_SUMS]);
     }
     const f64 norm = sqrt(total);
-    factor[0] = norm > norm_max[0] ? static_cast<f32>(norm_max[0] / norm) : 1.0f;
+    factor[0] = norm > norm_max ? static_cast<f32>(norm_max / norm) : 1.0f;
 }
 
 // Multiplies the gradient by the factor.

@@ -3,6 +3,8 @@
 //!
 //! Without an NVIDIA device, emulated ones are used.
 
+#[path = "../../../kernels/tests/twins/dense_blocks.rs"]
+mod dense_blocks;
 #[path = "../../../kernels/tests/twins/dense_interactions.rs"]
 mod dense_interactions;
 #[path = "../../../kernels/tests/twins/dense_layers.rs"]

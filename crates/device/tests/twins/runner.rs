@@ -63,6 +63,7 @@ enum There {
     U32(u32),
     U64(u64),
     F32(f32),
+    F64(f64),
 }
 
 impl There {
@@ -81,6 +82,7 @@ impl There {
             Arg::U32(value) => Self::U32(*value),
             Arg::U64(value) => Self::U64(*value),
             Arg::F32(value) => Self::F32(*value),
+            Arg::F64(value) => Self::F64(*value),
         }
     }
 
@@ -95,6 +97,7 @@ impl There {
             Self::U32(value) => Given::u32(*value),
             Self::U64(value) => Given::u64(*value),
             Self::F32(value) => Given::f32(*value),
+            Self::F64(value) => Given::f64(*value),
         }
     }
 

@@ -62,6 +62,40 @@ fn dots_of_rows() {
 }
 
 #[test]
+fn vectors_of_length_1() {
+    let mut dice = Dice(25);
+    let squares: Vec<f32> = dice.numbers(40).iter().map(|x| x * x).chain([0.0]).collect();
+    let of = |square: &f32| (1.0 / (f64::from(*square) + 1e-12).sqrt()) as f32;
+    let factors: Vec<f32> = squares.iter().map(of).collect();
+    check("dense_unit_factors", (&squares, &factors), |factors, schedule| {
+        run("dense_unit_factors", 41, schedule, &mut [Arg::FMut(factors), n(41)]);
+    });
+    for shape in shapes().into_iter().filter(|(rows, _)| *rows <= 41) {
+        let (rows, columns) = shape;
+        let (output, d) = (dice.numbers(rows * columns), dice.numbers(rows * columns));
+        let along = dice.numbers(rows);
+        for (wanted, adds) in [(columns, false), (columns.div_ceil(2), true)] {
+            let before = Matrix::drawn((rows, wanted), 3, &mut dice);
+            let mut expected = before.clone();
+            for (row, column) in places((rows, wanted)) {
+                let at = row * columns + column;
+                let value = factors[row] * (d[at] - along[row] * output[at]);
+                expected.put((row, column), value, adds);
+            }
+            check("dense_unit_to_input", (&before.lanes, &expected.lanes), |to, schedule| {
+                let mut args = [&output, &factors, &d, &along]
+                    .map(|of| Arg::F(of))
+                    .into_iter()
+                    .collect::<Vec<_>>();
+                args.push(Arg::FMut(to));
+                args.extend([rows, columns, wanted, before.stride, usize::from(adds)].map(n));
+                run("dense_unit_to_input", items((rows, wanted)), schedule, &mut args);
+            });
+        }
+    }
+}
+
+#[test]
 fn cross_layers_with_a_vector() {
     let mut dice = Dice(23);
     for shape in shapes() {

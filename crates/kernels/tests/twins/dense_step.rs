@@ -276,9 +276,8 @@ fn norms_are_bounded_as_by_the_processor() {
                 run("dense_squares", sums_of(parts), schedule, args);
                 let args = &mut [Arg::FMut(&mut sums), Arg::U32(numbers[1])];
                 run("dense_square_sums", parts as u64, schedule, args);
-                let bounds = [bound];
-                let (sums, bounds) = (Arg::F(&sums), Arg::D(&bounds));
-                let args = &mut [sums, bounds, Arg::FMut(&mut factor), Arg::U32(numbers[1])];
+                let (sums, factor_to) = (Arg::F(&sums), Arg::FMut(&mut factor));
+                let args = &mut [sums, factor_to, Arg::U32(numbers[1]), Arg::F64(bound)];
                 run("dense_clip_factor", 1, schedule, args);
                 let args = &mut [Arg::FMut(&mut clipped), Arg::F(&factor), Arg::U32(numbers[0])];
                 run("dense_clip", count as u64, schedule, args);

@@ -2,6 +2,7 @@
 //!
 //! `stepwell-device` has the same tests, with a `runner` that launches on its devices.
 
+mod dense_blocks;
 mod dense_interactions;
 mod dense_layers;
 mod dense_step;

@@ -44,6 +44,7 @@ fn value(arg: &mut Arg<'_>) -> u64 {
         Arg::Update(of) => of.as_ptr() as u64,
         Arg::U32(value) => u64::from(*value),
         Arg::U64(value) => *value,
+        Arg::F64(value) => value.to_bits(),
         Arg::F32(value) => u64::from(value.to_bits()),
     }
 }

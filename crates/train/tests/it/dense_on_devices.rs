@@ -151,16 +151,21 @@ fn a_run_goes_on_on_devices_and_back_on_the_host() {
     }
 }
 
-/// Clipped gradients, the mean of the parameters and dropped lanes, also when a run goes on
-/// elsewhere.
+/// Clipped gradients, the mean of the parameters, dropped lanes and the state of normalizations,
+/// also when a run goes on elsewhere.
 #[test]
-fn clipping_averages_and_dropout_are_exact() {
+fn what_training_adds_is_exact() {
     let with = |mut config: Config| {
         (config.optim.dense.clip_norm, config.optim.dense.ema) = (Some(0.01), Some(0.9));
         (config.model.dropout, config.tiers.dram) = (0.2, Some(ByteCount(400 << 10)));
         config
     };
     for kind in [ModelKind::DeepFm, ModelKind::Mmoe] {
+        let with = |config| {
+            let mut config = with(config);
+            config.model.batch_norm = kind == ModelKind::Mmoe;
+            config
+        };
         let oracle = run(&Config { tiers: in_memory(kind).tiers, ..with(in_memory(kind)) });
         for (devices, ranks) in [(1, 1), (3, 1), (2, 2)] {
             let mut config = with(tiny(kind, 2));

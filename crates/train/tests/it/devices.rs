@@ -166,16 +166,6 @@ fn clipped_and_bounded_rows_are_exact() {
 }
 
 #[test]
-fn layers_without_kernels_are_refused_by_name() {
-    let mut config = tiny(ModelKind::DeepFm, 0);
-    config.device = Choice::Emulated(1);
-    config.train.dense = DensePlace::Device;
-    config.model.batch_norm = true;
-    let error = train(&config, &surroundings(Arc::new(FullSpeed))).unwrap_err().to_string();
-    assert!(error.contains("batch normalization") && error.contains("host"), "{error}");
-}
-
-#[test]
 fn lives_and_staleness_are_exact() {
     let lives: [fn(&mut RowsConfig); 3] = [
         |life| life.admit_after = 2,

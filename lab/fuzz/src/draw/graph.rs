@@ -6,8 +6,6 @@ use crate::dice::Dice;
 
 /// Functions of `activate`.
 const FUNCTIONS: [&str; 6] = ["relu", "sigmoid", "tanh", "gelu", "silu", "prelu"];
-/// Layers that devices have no kernels for.
-const WITHOUT_KERNEL: [&str; 2] = ["dropout", "unit_length"];
 
 /// Layers that are drawn one after another.
 struct Layers {
@@ -41,11 +39,6 @@ pub(super) fn draw(dice: &mut Dice, width_max: u64) -> String {
     layers.put("all", "concat", &inputs, "");
     layers.put("logit", "linear", &["all".to_owned()], ", width = 1");
     format!("[{}]", layers.text.trim_end_matches(", "))
-}
-
-/// Whether devices have kernels for layers that [`draw`] drew.
-pub(super) fn has_kernels(layers: &str) -> bool {
-    !WITHOUT_KERNEL.iter().any(|kind| layers.contains(kind))
 }
 
 impl Layers {
@@ -120,7 +113,6 @@ mod tests {
                 let reads = text.matches(&format!("\"layer{number}\"")).count();
                 assert!(!is_there || reads > 1, "{text}");
             }
-            assert_eq!(has_kernels(&text), !text.contains("dropout") && !text.contains("unit_"));
             texts += &text;
         }
         let kinds = ["activate", "layer_norm", "unit_length", "dropout", "cross_vector", "add"];

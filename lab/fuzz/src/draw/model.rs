@@ -123,12 +123,7 @@ impl Model {
 
     /// Whether devices compute its dense part.
     pub(crate) fn has_kernels(&self) -> bool {
-        const WITHOUT: [&str; 4] =
-            ["model.dropout", "model.batch_norm", "optim.dense.clip_norm", "optim.dense.ema"];
-        let lacks_kernel = |(key, value): &(&str, String)| {
-            WITHOUT.contains(key) || *key == "model.layers" && !graph::has_kernels(value)
-        };
-        !["two_tower", DIN].contains(&self.get("model.kind")) && !self.0.iter().any(lacks_kernel)
+        !["two_tower", DIN].contains(&self.get("model.kind"))
     }
 
     /// Whether training leaves out some examples.

@@ -47,6 +47,7 @@ pub enum Arg<'a> {
     U32(u32),
     U64(u64),
     F32(f32),
+    F64(f64),
 }
 
 impl Arg<'_> {
@@ -66,6 +67,7 @@ impl Arg<'_> {
             Self::U32(_) => (false, ScalarType::U32),
             Self::U64(_) => (false, ScalarType::U64),
             Self::F32(_) => (false, ScalarType::F32),
+            Self::F64(_) => (false, ScalarType::F64),
         }
     }
 }
@@ -77,7 +79,7 @@ pub fn run(name: &str, items: u64, schedule: Schedule, args: &mut [Arg<'_>]) {
     for (arg, param) in args.iter().zip(kernel.params) {
         let writes = !matches!(param.access, Access::In | Access::Value);
         assert_eq!(arg.kind(), (writes, param.ty), "{name}: {}", param.name);
-        let is_value = matches!(arg, Arg::U32(_) | Arg::U64(_) | Arg::F32(_));
+        let is_value = matches!(arg, Arg::U32(_) | Arg::U64(_) | Arg::F32(_) | Arg::F64(_));
         assert_eq!(is_value, param.access == Access::Value, "{name}: {}", param.name);
     }
     runner::launch(kernel, items, schedule, args);

@@ -1,4 +1,5 @@
-//! Cross layers, normalizations, functions, products, mixtures and dropout on a device.
+//! Cross layers, normalization within an example, functions, products, mixtures and dropout on a
+//! device.
 //!
 //! Sums over the examples of a block need each example's terms, which replace the gradient of the
 //! layer's output once nothing else reads it.
@@ -289,5 +290,25 @@ impl Passes<'_> {
             Some(target) => self.multiply(self.gradient(node), self.kept(node), &target),
             None => Ok(()),
         }
+    }
+
+    /// `y = x / |x|`; keeps 1 / |x|.
+    pub(super) fn unit_length(&self, node: &NodeView<'_>) -> Result<()> {
+        let (input, kept, rows) = (self.input(node, 0), self.kept(node), self.rows());
+        self.row_dots(input, input, &Target { view: kept, adds: false })?;
+        self.launch("dense_unit_factors", rows, vec![kept.arg(rows), number(rows)])?;
+        self.multiply(input, kept, &Target { view: self.value(node), adds: false })
+    }
+
+    pub(super) fn unit_length_back(&self, node: &NodeView<'_>) -> Result<()> {
+        let Some(target) = self.target(node, 0)? else { return Ok(()) };
+        let (output, gradient, rows) = (self.value(node), self.gradient(node), self.rows());
+        let (along, wanted) = (self.terms(1), target.view.columns);
+        self.row_dots(output, gradient, &Target { view: along, adds: false })?;
+        let mut args = vec![output.arg(rows), self.kept(node).arg(rows), gradient.arg(rows)];
+        args.extend([along.arg(rows), target.view.arg(rows)]);
+        args.extend([rows, node.columns, wanted, target.view.stride].map(number));
+        args.push(flag(target.adds));
+        self.launch("dense_unit_to_input", rows * wanted, args)
     }
 }

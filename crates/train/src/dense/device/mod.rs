@@ -23,6 +23,7 @@
 //! - **Failure.** A device that fails ends the run; the last checkpoint stays.
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all memory is allocated at the start.
 
+mod blockwise;
 mod captured;
 mod interactions;
 mod layers;
@@ -49,7 +50,7 @@ use self::replica::{Replica, Vector};
 use self::sizes::Sizes;
 use super::sections::{Sections, moved, sections};
 use super::{
-    AVERAGED, DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces,
+    AVERAGED, DenseExecutor, LANES, Outputs, Pieces, Processor, STATE, Summed, Work, copy_pieces,
 };
 use crate::models::Model;
 use crate::run_plan::RunPlan;
@@ -57,6 +58,7 @@ use crate::{Error, Result};
 
 /// Parameters, state and gradients on devices.
 pub(crate) struct DeviceDense {
+    model: Arc<Model>,
     replicas: Vec<Replica>,
     optimizer: DenseOptimizer,
     schedule: Schedule,
@@ -73,7 +75,7 @@ impl DeviceDense {
     /// If settings are invalid, if a device cannot multiply or lacks room, and if `dense` is of
     /// another model.
     pub(crate) fn new(
-        model: &Model,
+        model: &Arc<Model>,
         plan: &RunPlan<'_>,
         devices: &[Device],
         dense: &Dense,
@@ -104,6 +106,7 @@ impl DeviceDense {
         let replicas = devices.iter().take(sizes.devices);
         let replicas = replicas.map(|device| Replica::new(device, sizes, &objectives));
         let mut made = Self {
+            model: Arc::clone(model),
             replicas: replicas.collect::<Result<_>>()?,
             optimizer,
             schedule: plan.dense.schedule,
@@ -111,8 +114,6 @@ impl DeviceDense {
             seed: plan.dense.seed,
             sizes,
         };
-        let norm_max = made.optimizer.regularization().clip_norm;
-        made.replicas.iter_mut().try_for_each(|replica| replica.put_norm_max(norm_max))?;
         made.put(dense)?.map_err(refused)?;
         Ok(made)
     }
@@ -134,7 +135,9 @@ impl DeviceDense {
         let sections = Sections { dense, count: self.sizes.parameters };
         let named = self.named().map(|(name, vector)| Ok((vector, sections.vector(name)?)));
         let parameters = sections.parameters().map(|of| (Vector::Parameters, of));
-        let vectors: Vec<(Vector, &[f32])> = match [parameters].into_iter().chain(named).collect() {
+        let state = sections.state(self.sizes.state).map(|of| (Vector::OfGraph, of));
+        let vectors = [parameters].into_iter().chain(named).chain([state]);
+        let vectors: Vec<(Vector, &[f32])> = match vectors.collect() {
             Ok(vectors) => vectors,
             Err(why) => return Ok(Err(why)),
         };
@@ -143,7 +146,8 @@ impl DeviceDense {
             Err(why) => return Ok(Err(why)),
         }
         for replica in &mut self.replicas {
-            vectors.iter().try_for_each(|(vector, values)| replica.write(*vector, values))?;
+            let vectors = vectors.iter().filter(|(_, values)| !values.is_empty());
+            vectors.clone().try_for_each(|(vector, values)| replica.write(*vector, values))?;
         }
         Ok(Ok(self.optimizer.step()))
     }
@@ -180,11 +184,11 @@ impl DeviceDense {
 
     /// Adds up the downloaded sums into the vectors to upload.
     fn sum_on_host(&mut self, on: Processor<'_>) -> Result<()> {
-        let parameters = self.sizes.parameters;
+        let summed = self.sizes.summed;
         let (mut sums, mut totals) = (Vec::new(), Vec::new());
         for replica in &mut self.replicas {
             let (share, of_subtrees, total) = replica.summed()?;
-            sums.extend(by_subtree(share, of_subtrees, parameters));
+            sums.extend(by_subtree(share, of_subtrees, summed));
             totals.push(total);
         }
         let fill = |lanes: Range<usize>, sum: &mut [f32]| {
@@ -197,13 +201,9 @@ impl DeviceDense {
 }
 
 /// Sums over the subtrees of `share`, in order, by their first blocks in the whole mini-batch.
-fn by_subtree(
-    share: Blocks,
-    sums: &[f32],
-    parameters: usize,
-) -> impl Iterator<Item = (usize, &[f32])> {
+fn by_subtree(share: Blocks, sums: &[f32], summed: usize) -> impl Iterator<Item = (usize, &[f32])> {
     let firsts = share.subtrees().map(move |subtree| share.first() + subtree.start);
-    firsts.zip(sums.chunks(parameters.max(1)))
+    firsts.zip(sums.chunks(summed.max(1)))
 }
 
 /// Fills the first of `totals` piece by piece, in all threads, and copies it to the others.
@@ -223,7 +223,7 @@ fn fill_all(
 
 impl DenseExecutor for DeviceDense {
     fn summed_count(&self) -> usize {
-        self.sizes.parameters
+        self.sizes.summed
     }
 
     /// Buffers have the size of a rank's share from the start.
@@ -246,11 +246,11 @@ impl DenseExecutor for DeviceDense {
 
     fn gradients(&mut self) -> Result<Summed<'_>> {
         self.sum_subtrees()?;
-        let (parameters, first) = (self.sizes.parameters, self.replicas[0].share.first());
+        let (summed, first) = (self.sizes.summed, self.replicas[0].share.first());
         let mut sums = Vec::new();
         for replica in &mut self.replicas {
             let (share, of_subtrees, _) = replica.summed()?;
-            let of_subtrees = by_subtree(share, of_subtrees, parameters);
+            let of_subtrees = by_subtree(share, of_subtrees, summed);
             sums.extend(of_subtrees.map(|(number, sum)| (number - first, sum)));
         }
         Ok(Summed::Subtrees(sums))
@@ -277,6 +277,7 @@ impl DenseExecutor for DeviceDense {
         self.replicas.iter().try_for_each(|replica| {
             replica.clip()?;
             replica.update(rule, numbers)?;
+            self.model.graph().nodes().try_for_each(|node| replica.advance(&node))?;
             self.decay.map_or(Ok(()), |decay| replica.average(decay))
         })
     }
@@ -288,7 +289,9 @@ impl DenseExecutor for DeviceDense {
     fn sections(&self) -> Result<DenseView<'_>> {
         let first = &self.replicas[0];
         let read = |vector| first.read(vector).map(Cow::Owned);
-        let others = self.named().map(|(name, vector)| Ok((name, read(vector)?)));
+        let of_graph = (self.sizes.state > 0).then_some((STATE, Vector::OfGraph));
+        let others = self.named().chain(of_graph);
+        let others = others.map(|(name, vector)| Ok((name, read(vector)?)));
         let others = others.collect::<Result<Vec<_>>>()?;
         Ok(sections(read(Vector::Parameters)?, others.into_iter(), &self.optimizer))
     }

@@ -60,6 +60,9 @@ pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
                 | Operation::LayerNorm { .. }
                 | Operation::Activate { .. }
                 | Operation::Dropout { .. }
+                | Operation::BatchNorm { places: 1, .. }
+                | Operation::Dice { .. }
+                | Operation::UnitLength { .. }
                 | Operation::Mixture { .. }
                 | Operation::Concat
                 | Operation::Add
@@ -128,6 +131,9 @@ impl<'a> Passes<'a> {
             Operation::Activate { function, .. } => self.function(node, function),
             Operation::Mixture { experts, .. } => self.mixture(node, experts),
             Operation::Dropout { rate } => self.dropout(node, rate),
+            Operation::BatchNorm { places: 1, .. } => self.batch_norm(node),
+            Operation::Dice { .. } => self.dice(node),
+            Operation::UnitLength { .. } => self.unit_length(node),
             Operation::Concat | Operation::Add => self.together(node),
             Operation::Multiply => self.product_of(node),
             _ => Err(Error::Config(unknown(node))),
@@ -147,6 +153,9 @@ impl<'a> Passes<'a> {
             Operation::Activate { function, .. } => self.function_back(node, function),
             Operation::Mixture { experts, .. } => self.mixture_back(node, experts),
             Operation::Dropout { .. } => self.dropout_back(node),
+            Operation::BatchNorm { places: 1, .. } => self.batch_norm_back(node),
+            Operation::Dice { .. } => self.dice_back(node),
+            Operation::UnitLength { .. } => self.unit_length_back(node),
             Operation::Concat | Operation::Add => self.together_back(node),
             Operation::Multiply => self.product_of_back(node),
             _ => Err(Error::Config(unknown(node))),
@@ -187,6 +196,16 @@ impl<'a> Passes<'a> {
             flag(has_weights),
         ];
         Ok(stream.launch(named("dense_loss_sums"), 3 * blocks, args)?)
+    }
+
+    /// The nodes in the order of execution.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeView<'a>> {
+        self.nodes.iter().cloned()
+    }
+
+    /// Number of blocks.
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks.len()
     }
 
     /// Number of layers before `node` that drop lanes.

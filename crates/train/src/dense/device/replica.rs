@@ -1,11 +1,12 @@
 //! A device's part of the dense part: a copy of the parameters, and room for its blocks.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_engine::{Blocks, PooledAt};
 use stepwell_kernels::named;
-use stepwell_nn::{Loss, Objective};
+use stepwell_nn::{Loss, NodeView, Objective};
 use stepwell_optim::{Rule, StepNumbers, gain};
 
 use super::captured::CapturedPasses;
@@ -19,7 +20,7 @@ pub(super) struct Both<T> {
     pub(super) device: Buffer<T>,
 }
 
-/// A vector with a lane for each parameter.
+/// A vector that checkpoints have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Vector {
     Parameters,
@@ -27,13 +28,15 @@ pub(super) enum Vector {
     State(usize),
     /// The mean of the parameters over steps.
     Averaged,
+    /// The graph's state.
+    OfGraph,
 }
 
 /// What bounds the norm of the gradient.
 struct Clip {
     /// Sums of squares. // (parts, 16)
     sums: Buffer<f32>,
-    norm_max: Buffer<f64>,
+    norm_max: f64,
     factor: Buffer<f32>,
 }
 
@@ -77,18 +80,22 @@ pub(super) struct Replica {
     /// Vectors of the optimizer, one after another.
     state: Buffer<f32>,
     clip: Option<Clip>,
-    /// Gradient of the parameters by block. // (slots, apart)
+    /// State of the graph, which evaluations read.
+    pub(super) graph_state: Buffer<f32>,
+    /// Moments of blocks, and sums over their examples, layer by layer. // (lanes, slots)
+    pub(super) moments: Buffer<f32>,
+    /// Gradient of the parameters and statistics by block. // (slots, apart)
     pub(super) gradients: Buffer<f32>,
-    /// Sums of gradients. // (subtrees, parameters)
-    sums: Buffer<f32>,
+    /// Sums of gradients and statistics. // (subtrees, summed lanes)
+    pub(super) sums: Buffer<f32>,
     pub(super) logits: Pinned<f32>, // (rows, labels)
     /// Losses, predictions and weights. // (slots, 3)
     pub(super) loss_sums: Both<f64>,
     pub(super) d_x: Pinned<f32>,           // (rows, embedding)
     pub(super) d_first_order: Pinned<f32>, // (rows)
-    /// Download buffer of parameter vectors. // (subtrees, parameters)
+    /// Download buffer of sums and other vectors. // (subtrees, lanes)
     carried: Mutex<Pinned<f32>>,
-    /// Upload buffer of a parameter vector. // (parameters)
+    /// Upload buffer of a vector. // (lanes)
     total: Pinned<f32>,
     sizes: Sizes,
 }
@@ -165,34 +172,28 @@ impl Replica {
                 false => None,
             },
             state: buffer(parameters * sizes.vectors, "state of the dense optimizer")?,
-            clip: match sizes.clips {
+            clip: match sizes.norm_max > 0.0 {
                 true => Some(Clip {
                     sums: buffer(sizes.square_sums(), "squares of gradients")?,
-                    norm_max: device.buffer(1, "bound of gradients")?,
+                    norm_max: sizes.norm_max,
                     factor: buffer(1, "factor of gradients")?,
                 }),
                 false => None,
             },
             gradients: buffer(slots * sizes.apart(), "gradients of parameters")?,
-            sums: buffer(sizes.subtrees * parameters, "sums of gradients")?,
+            graph_state: buffer(sizes.state, "state of layers")?,
+            moments: buffer(slots * sizes.moments, "moments of blocks")?,
+            sums: buffer(sizes.subtrees * sizes.vector(), "sums of gradients")?,
             logits: device.pinned((rows * labels).max(1), "logits")?,
             loss_sums,
             d_x: pinned(rows * sizes.embedding, "gradients of embeddings")?,
             d_first_order: pinned(rows, "gradients of the first order")?,
-            carried: Mutex::new(device.pinned(sizes.subtrees * parameters, "dense vectors down")?),
-            total: device.pinned(parameters, "dense vectors up")?,
+            carried: Mutex::new(pinned(sizes.subtrees * sizes.vector(), "dense vectors down")?),
+            total: pinned(sizes.vector(), "dense vectors up")?,
             sizes,
         };
         replica.put_objectives(objectives)?;
         Ok(replica)
-    }
-
-    /// Uploads the bound of the gradient's norm, if it has one.
-    pub(super) fn put_norm_max(&mut self, norm_max: f64) -> Result<()> {
-        let Some(clip) = &self.clip else { return Ok(()) };
-        self.loss_sums.host.write(1)?[0] = norm_max;
-        self.stream.up(&self.loss_sums.host, 0..1, &clip.norm_max, 0)?;
-        Ok(self.stream.finish()?)
     }
 
     /// Uploads the objectives of the labels.
@@ -210,6 +211,16 @@ impl Replica {
             self.stream.finish()?;
         }
         Ok(())
+    }
+
+    pub(super) fn launch(&self, name: &str, items: usize, args: Vec<Arg<'_>>) -> Result<()> {
+        Ok(self.stream.launch(named(name), items, args)?)
+    }
+
+    /// The lanes of the statistics of `node` among those that are summed over blocks.
+    pub(super) fn statistics_of(&self, node: &NodeView<'_>) -> Range<usize> {
+        let of = &node.statistics;
+        self.sizes.parameters + of.start..self.sizes.parameters + of.end
     }
 
     /// Rows of the occupied slots.
@@ -243,15 +254,15 @@ impl Replica {
             self.sum_subtree(subtree, number)?;
             count = number + 1;
         }
-        let lanes = count * self.sizes.parameters;
+        let lanes = count * self.sizes.summed;
         if lanes > 0 {
             self.stream.down(&self.sums, 0..lanes, &*self.carried(), 0)?;
         }
         Ok(self.stream.record(&self.done)?)
     }
 
-    fn sum_subtree(&self, blocks: std::ops::Range<usize>, number: usize) -> Result<()> {
-        let (lanes, apart) = (self.sizes.parameters, self.sizes.apart());
+    fn sum_subtree(&self, blocks: Range<usize>, number: usize) -> Result<()> {
+        let (lanes, apart) = (self.sizes.summed, self.sizes.apart());
         let of_blocks = blocks.start * apart..blocks.end * apart;
         let args = vec![
             Arg::part(&self.gradients, of_blocks),
@@ -260,25 +271,25 @@ impl Replica {
             Arg::u64(apart as u64),
             self::number(blocks.len()),
         ];
-        Ok(self.stream.launch(named("dense_sum"), lanes, args)?)
+        self.launch("dense_sum", lanes, args)
     }
 
     /// The downloaded sums, one after another, and the upload buffer.
     pub(super) fn summed(&mut self) -> Result<(Blocks, &[f32], &mut [f32])> {
-        let (share, parameters) = (self.share, self.sizes.parameters);
+        let (share, summed) = (self.share, self.sizes.summed);
         let carried = self.carried.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let sums = carried.read(share.subtrees().count() * parameters)?;
-        Ok((share, sums, self.total.write(parameters)?))
+        let sums = carried.read(share.subtrees().count() * summed)?;
+        Ok((share, sums, self.total.write(summed)?))
     }
 
-    /// The upload buffer for a parameter vector.
+    /// The upload buffer for summed lanes.
     pub(super) fn total(&mut self) -> Result<&mut [f32]> {
-        Ok(self.total.write(self.sizes.parameters)?)
+        Ok(self.total.write(self.sizes.summed)?)
     }
 
     /// Uploads the buffer of [`Replica::total`] to the sums.
     pub(super) fn put_total(&self) -> Result<()> {
-        let lanes = self.sizes.parameters;
+        let lanes = self.sizes.summed;
         Ok(self.stream.up(&self.total, 0..lanes, &self.sums, 0)?)
     }
 
@@ -287,15 +298,16 @@ impl Replica {
         let Some(Clip { sums, norm_max, factor }) = &self.clip else { return Ok(()) };
         let (lanes, squares) = (self.sizes.parameters, self.sizes.square_sums());
         let parts = squares / PART_SUMS;
-        let launch = |name, items, args| self.stream.launch(named(name), items, args);
         let gradient = || Arg::first(&self.sums, lanes);
         let squares = || Arg::first(sums, squares);
         let args = vec![gradient(), squares(), number(lanes)];
-        launch("dense_squares", parts * PART_SUMS, args)?;
-        launch("dense_square_sums", parts, vec![squares(), number(parts)])?;
-        let args = vec![squares(), Arg::first(norm_max, 1), Arg::first(factor, 1), number(parts)];
-        launch("dense_clip_factor", 1, args)?;
-        Ok(launch("dense_clip", lanes, vec![gradient(), Arg::first(factor, 1), number(lanes)])?)
+        self.launch("dense_squares", parts * PART_SUMS, args)?;
+        self.launch("dense_square_sums", parts, vec![squares(), number(parts)])?;
+        let to = Arg::first(factor, 1);
+        let args = vec![squares(), to, number(parts), Arg::f64(*norm_max)];
+        self.launch("dense_clip_factor", 1, args)?;
+        let args = vec![gradient(), Arg::first(factor, 1), number(lanes)];
+        self.launch("dense_clip", lanes, args)
     }
 
     /// Moves the mean of the parameters towards them, if there is one.
@@ -308,7 +320,7 @@ impl Replica {
             number(lanes),
             Arg::f32(gain(decay)),
         ];
-        Ok(self.stream.launch(named("dense_average"), lanes, args)?)
+        self.launch("dense_average", lanes, args)
     }
 
     /// The parameters that a pass reads: evaluations read the mean, if there is one.
@@ -336,35 +348,37 @@ impl Replica {
         args.extend([gain1, beta2, gain2, rate, correction2_root, eps].map(Arg::f32));
         args.push(Arg::u32(numbers.is_regularized.into()));
         args.extend([numbers.l2, numbers.keep].map(Arg::f32));
-        Ok(self.stream.launch(named("dense_update"), lanes, args)?)
+        self.launch("dense_update", lanes, args)
     }
 
     /// Reads a vector.
     pub(super) fn read(&self, vector: Vector) -> Result<Vec<f32>> {
-        let lanes = self.sizes.parameters;
         let mut carried = self.carried();
-        let (from, first) = self.vector(vector);
-        self.stream.down(from, first..first + lanes, &*carried, 0)?;
+        let (from, lanes) = self.vector(vector);
+        let count = lanes.len();
+        self.stream.down(from, lanes, &*carried, 0)?;
         self.stream.finish()?;
-        Ok(carried.read(lanes)?.to_vec())
+        Ok(carried.read(count)?.to_vec())
     }
 
     /// Writes a vector.
     pub(super) fn write(&mut self, vector: Vector, values: &[f32]) -> Result<()> {
         // The previous upload must finish before its buffer is written.
         self.stream.finish()?;
-        self.total()?.copy_from_slice(values);
-        let (to, first) = self.vector(vector);
-        self.stream.up(&self.total, 0..values.len(), to, first)?;
+        self.total.write(values.len())?.copy_from_slice(values);
+        let (to, lanes) = self.vector(vector);
+        self.stream.up(&self.total, 0..values.len(), to, lanes.start)?;
         Ok(self.stream.finish()?)
     }
 
-    /// The buffer and the first lane of a vector.
-    fn vector(&self, vector: Vector) -> (&Buffer<f32>, usize) {
+    /// The buffer of a vector, and its lanes there.
+    fn vector(&self, vector: Vector) -> (&Buffer<f32>, Range<usize>) {
+        let count = self.sizes.parameters;
         match vector {
-            Vector::Parameters => (&self.parameters, 0),
-            Vector::State(number) => (&self.state, number * self.sizes.parameters),
-            Vector::Averaged => (self.averaged.as_ref().expect("a mean of the parameters"), 0),
+            Vector::Parameters => (&self.parameters, 0..count),
+            Vector::State(number) => (&self.state, number * count..(number + 1) * count),
+            Vector::Averaged => (self.averaged.as_ref().expect("a mean"), 0..count),
+            Vector::OfGraph => (&self.graph_state, 0..self.sizes.state),
         }
     }
 

@@ -5,6 +5,7 @@ use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, NodeView, Operation};
 
+use super::blockwise::moment_lanes;
 use crate::dense::LANES;
 use crate::models::Model;
 use crate::run_plan::RunPlan;
@@ -18,7 +19,7 @@ const MULTIPLE: usize = 64;
 pub(super) const PART_SUMS: usize = 16;
 
 /// Sizes of each device's buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sizes {
     /// Devices that have blocks.
     pub(super) devices: usize,
@@ -33,6 +34,12 @@ pub(super) struct Sizes {
     pub(super) embedding: usize,
     pub(super) labels: usize,
     pub(super) parameters: usize,
+    /// Lanes summed over blocks: gradients of the parameters, then statistics.
+    pub(super) summed: usize,
+    /// Lanes of the graph's state.
+    pub(super) state: usize,
+    /// Lanes of a block's moments and sums.
+    pub(super) moments: usize,
     /// Vectors of the optimizer's state.
     pub(super) vectors: usize,
     /// Lanes of an example, according to the graph's plan.
@@ -40,8 +47,8 @@ pub(super) struct Sizes {
     pub(super) gradient_lanes: usize,
     /// Lanes of an example's intermediate results.
     pub(super) terms: usize,
-    /// Whether the norm of the gradient has a bound.
-    pub(super) clips: bool,
+    /// Bound of the gradient's norm; 0 if it has none.
+    pub(super) norm_max: f64,
     /// Whether evaluations use a mean of the parameters over steps.
     pub(super) averages: bool,
     /// Layers that drop lanes.
@@ -73,11 +80,14 @@ impl Sizes {
             embedding: model.embedding().count,
             labels: model.labels().len(),
             parameters: graph.parameter_count(),
+            summed: model.summed_count(),
+            state: graph.state_count(),
+            moments: moment_lanes(graph.nodes()),
             vectors: dense.rule.state_names().len(),
             value_lanes: plan.value_lanes,
             gradient_lanes: plan.gradient_lanes,
             terms: terms(graph),
-            clips: dense.regularization.clip_norm > 0.0,
+            norm_max: dense.regularization.clip_norm,
             averages: dense.ema.is_some(),
             dropping: graph.nodes().filter(drops).count(),
             subtrees: of_ranks.map(|(rank, of)| subtrees(rank, of)).max().unwrap_or(0).max(1),
@@ -94,9 +104,14 @@ impl Sizes {
         self.slots * self.slot_rows
     }
 
+    /// Lanes of a vector of parameters, of summed lanes, or of the state.
+    pub(super) fn vector(&self) -> usize {
+        self.summed.max(self.state)
+    }
+
     /// Lanes between the gradients of consecutive blocks.
     pub(super) fn apart(&self) -> usize {
-        self.parameters.next_multiple_of(MULTIPLE)
+        self.summed.next_multiple_of(MULTIPLE)
     }
 
     /// Random streams of all layers that drop lanes.
@@ -133,11 +148,13 @@ impl Sizes {
         let parameters = lanes(self.parameters)
             + lanes(self.parameters * self.vectors)
             + if self.averages { lanes(self.parameters) } else { 0 }
-            + if self.clips { lanes(self.square_sums()) + doubles(1) + lanes(1) } else { 0 }
+            + if self.norm_max > 0.0 { lanes(self.square_sums()) + lanes(1) } else { 0 }
             + lanes(slots * self.apart())
-            + lanes(self.subtrees * self.parameters);
+            + lanes(self.subtrees * self.vector())
+            + lanes(self.state)
+            + lanes(slots * self.moments);
         let pinned = up + down + lanes(rows * self.labels);
-        let carried = lanes(self.subtrees * self.parameters) + lanes(self.parameters);
+        let carried = lanes(self.subtrees * self.vector()) + lanes(self.vector());
         (up + down + passes + parameters + WORKSPACE_BYTES_MAX, pinned + carried)
     }
 }
@@ -151,7 +168,7 @@ pub(super) fn drops(node: &NodeView<'_>) -> bool {
 fn terms(graph: &Graph<f32>) -> usize {
     let terms = graph.nodes().map(|node| match node.operation {
         Operation::FactorizationMachine { dim, .. } => dim,
-        Operation::CrossVector { .. } => 1,
+        Operation::CrossVector { .. } | Operation::UnitLength { .. } => 1,
         Operation::LayerNorm { groups, .. } => 2 * groups,
         Operation::Mixture { experts, .. } => experts,
         _ => 0,

@@ -1,8 +1,8 @@
 //! Layers that no model of the settings has, in graphs of their own.
 
 use stepwell_nn::{
-    Activate, Activation, Add, Concat, CrossVector, Function, Graph, LayerNorm, Linear, Mixture,
-    Multiply, NodeId,
+    Activate, Activation, Add, BatchNorm, Concat, CrossVector, Dice, Dropout, Function, Graph,
+    LayerNorm, Linear, Mixture, Multiply, NodeId, UnitLength,
 };
 
 use super::*;
@@ -70,6 +70,36 @@ fn layer_normalizations_have_the_bits_of_the_processor() {
         let c = builder.add("c", norm(5, 5), &[Source::Node(b)]).unwrap();
         let d = builder.add("d", norm(3, 1), &[Source::Columns(25..28)]).unwrap();
         finish(builder, &[d, a, c], 26 + 25 + 3)
+    });
+}
+
+#[test]
+fn layers_that_look_at_a_block_have_the_bits_of_the_processor() {
+    check_graph(|| {
+        let mut builder = new();
+        let norm = |columns| BatchNorm { momentum: 0.3, ..BatchNorm::new(columns, 1) };
+        // The last columns of the inputs have no gradients.
+        let a = builder.add("a", norm(24), &[Source::Columns(3..27)]).unwrap();
+        let b = builder.add("b", Dice::new(24), &[Source::Node(a)]).unwrap();
+        let c = builder.add("c", Dice::new(18), &[Source::Columns(9..27)]).unwrap();
+        let d = builder.add("d", norm(18), &[Source::Node(c)]).unwrap();
+        let e = builder.add("e", norm(3), &[Source::Columns(25..28)]).unwrap();
+        finish(builder, &[e, b, a, d, b], 3 + 3 * 24 + 18)
+    });
+}
+
+#[test]
+fn scaled_vectors_and_dropped_lanes_have_the_bits_of_the_processor() {
+    check_graph(|| {
+        let mut builder = new();
+        let unit = |columns| UnitLength { columns };
+        let drop = |columns, rate| Dropout { columns, rate };
+        let a = builder.add("a", unit(24), &[Source::Columns(3..27)]).unwrap();
+        let b = builder.add("b", drop(24, 0.5), &[Source::Node(a)]).unwrap();
+        let c = builder.add("c", drop(9, 0.1), &[Source::Columns(17..26)]).unwrap();
+        let d = builder.add("d", unit(9), &[Source::Node(c)]).unwrap();
+        let e = builder.add("e", drop(28, 0.0), &[Source::Columns(0..28)]).unwrap();
+        finish(builder, &[a, b, d, c, e], 2 * 24 + 2 * 9 + 28)
     });
 }
 

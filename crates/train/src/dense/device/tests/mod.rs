@@ -239,6 +239,16 @@ fn clipping_averages_and_dropout_have_the_bits_of_the_processor() {
     }
 }
 
+#[test]
+fn normalization_over_blocks_has_the_bits_of_the_processor() {
+    for (model, blocks) in [(ModelKind::WideDeep, 8), (ModelKind::Mmoe, 3)] {
+        let mut config = job(model, &[Loss::LogLoss, Loss::LogLoss], true);
+        (config.model.batch_norm, config.train.blocks) = (true, blocks);
+        (config.optim.dense.clip_norm, config.optim.dense.ema) = (Some(0.05), Some(0.8));
+        check(&config);
+    }
+}
+
 /// Products with other bits than the processor's: close to it, and the same for any number of
 /// devices.
 #[test]
