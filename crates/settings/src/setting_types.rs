@@ -130,7 +130,12 @@ impl<T: Typed> Typed for Option<T> {
     }
 
     fn read(given: Given<'_>) -> Result<Self, String> {
-        if given.text()?.is_empty() { Ok(None) } else { T::read(given).map(Some) }
+        match given.text()? {
+            "" => Ok(None),
+            // A text may be this one; numbers and names can't.
+            "none" => Ok(T::read(given).ok()),
+            _ => T::read(given).map(Some),
+        }
     }
 
     fn show(&self) -> Value {

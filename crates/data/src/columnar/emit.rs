@@ -265,7 +265,8 @@ impl Maker<'_> {
                     Found::Missing => missing = true,
                     Found::One(value) => joined.extend_from_slice(value.spell(&mut self.room)),
                     Found::List(_) => {
-                        let (source, why, value) = (sources[number], Why::List, Vec::new());
+                        let (source, value) = (sources[number], Vec::new());
+                        let why = Why::ListOfSeveral;
                         faults.entry(row).or_insert(Fault { source, why, value });
                     }
                 }
@@ -291,7 +292,7 @@ impl Maker<'_> {
                         put.bags.keys.push(namespace.key_of(value.spell(&mut self.room)));
                     }
                     Found::List(_) => {
-                        let (source, why, value) = (*source, Why::List, Vec::new());
+                        let (source, why, value) = (*source, Why::ListOfSeveral, Vec::new());
                         faults.entry(row).or_insert(Fault { source, why, value });
                     }
                 }

@@ -175,7 +175,7 @@ fn push_keys(
                         chunk.keys.push(namespace.key_within(text, start, end));
                     }
                     Found::Missing => {}
-                    Found::List => return Err(Fault::value(*source, Why::List)),
+                    Found::List => return Err(Fault::value(*source, Why::ListOfSeveral)),
                 }
             }
             hash.replace(&ids.namespace, begin, &mut chunk.keys, &mut chunk.values);
@@ -206,7 +206,7 @@ fn push_cross(
         match record.found(*source) {
             Found::One(value) => joined.extend_from_slice(value.bytes()),
             Found::Missing => missing += 1,
-            Found::List => return Err(Fault::value(*source, Why::List)),
+            Found::List => return Err(Fault::value(*source, Why::ListOfSeveral)),
         }
     }
     if missing == 0 || !ids.skip_missing {

@@ -41,6 +41,8 @@ pub(crate) enum Why {
     /// The value can't be compared with the value that splits the data.
     NoPlace,
     List,
+    /// A list, in a column that is made of several values.
+    ListOfSeveral,
     Object,
     /// A list contains a list.
     Nested,
@@ -156,6 +158,10 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
              value of the same kind (a date, a time or a number)"
         ),
         Why::List => format!("{name} is a list: give its column the type ids"),
+        Why::ListOfSeveral => format!(
+            "{name} is a list, but a column that is made of several takes one value of each: give \
+             the list a column of its own"
+        ),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
         Why::Nested => format!("{name} has a list within its list: write one list of ids"),
         Why::NoText => {

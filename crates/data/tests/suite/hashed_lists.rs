@@ -152,7 +152,7 @@ fn ids_of_several_columns_are_hashed_together() {
         assert_eq!(bags(&path, &layout).unwrap(), (expected.clone(), 0), "{}", path.display());
     }
     let error = bags(&json, &layout).unwrap_err();
-    assert!(error.contains("b is a list"), "{error}");
+    assert!(error.contains("b is a list, but a column"), "{error}");
 }
 
 #[test]

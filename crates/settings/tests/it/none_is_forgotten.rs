@@ -147,6 +147,20 @@ fn every_default_is_right() {
 }
 
 #[test]
+fn none_leaves_out_what_may_be_missing() {
+    let set = |key: &str, text: &str| {
+        let mut config = Config::default();
+        let setting = SETTINGS.iter().find(|setting| setting.key == key).unwrap();
+        setting.set(&mut config, text).map(|()| config)
+    };
+    assert_eq!(set("optim.dense.ema", "none"), Ok(Config::default()));
+    assert_ne!(set("optim.dense.ema", "0.9"), Ok(Config::default()));
+    assert!(set("train.blocks", "none").is_err());
+    // A file may have this name.
+    assert_ne!(set("data.cache", "none"), Ok(Config::default()));
+}
+
+#[test]
 fn the_help_of_a_name_lists_all_names() {
     let mut count = 0;
     for setting in SETTINGS.iter().filter(|setting| setting.what() == "name") {
@@ -278,5 +292,5 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
             count += 1;
         }
     }
-    assert_eq!(count, 9 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2 + 17 + 6);
+    assert_eq!(count, 9 + 3 + 3 + 4 + 6 + 2 + 3 + 6 + 2 + 18 + 6);
 }

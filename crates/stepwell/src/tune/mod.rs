@@ -87,7 +87,7 @@ impl<'a> Search<'a> {
         // A trial may be refused for other reasons, alone.
         let first = ConfigArgs { set: space.set(base.seed, 1), ..args.settings.clone() };
         if let Ok((config, _)) = resolve::config(&first, None) {
-            space.check_flags(&config, 1).map_err(Failure::Usage)?;
+            space.check_flags(&config, space.drawn(base.seed, 1)).map_err(Failure::Usage)?;
         }
         resolve::check_data(&fixed, &base, &chosen).map_err(Failure::Usage)?;
         resolve::check_files(&base)?;
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
         let set = self.space.set(self.base.seed, trial);
         let (mut config, chosen) =
             resolve::config(&ConfigArgs { set, ..self.args.settings.clone() }, None)?;
-        self.space.check_flags(&config, trial)?;
+        self.space.check_flags(&config, self.space.drawn(self.base.seed, trial))?;
         if config.columns == self.base.columns {
             config.columns.clone_from(&self.with_statistics.columns);
         }

@@ -138,10 +138,10 @@ impl Space {
         self.pairs.iter().map(text).collect()
     }
 
-    /// Refuses a range of a setting whose value in `config`, the settings of trial `trial`, isn't
-    /// the drawn one, because a flag names it, too.
-    pub(super) fn check_flags(&self, config: &Config, trial: u64) -> Result<(), String> {
-        for Drawn { key, value } in self.drawn(config.seed, trial) {
+    /// Refuses a range of a setting whose value in `config`, the settings of a trial, isn't the
+    /// drawn one, because a flag names it, too.
+    pub(super) fn check_flags(&self, config: &Config, drawn: Vec<Drawn>) -> Result<(), String> {
+        for Drawn { key, value } in drawn {
             let mut drawn = config.clone();
             look_up(&key)?.set(&mut drawn, &value)?;
             if drawn != *config {

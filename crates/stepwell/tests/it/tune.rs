@@ -127,6 +127,11 @@ fn failed_trials_are_listed_and_equal_ones_trained_once() {
     assert_eq!(failed.status.code(), Some(1));
     let error = String::from_utf8_lossy(&failed.stderr);
     assert!(error.contains("every trial failed; trial 1: data.batch is"), "{error}");
+    // The seed of a trial may be drawn, by the seed of the search.
+    let sets = ["--set", "seed=choice(5,6,7)", "--out", "seeds"];
+    let trial = ["tune", "--data", "data.tsv", "--trials", "2"];
+    shop.ok(&[&trial[..], &SMALL, &sets].concat());
+    assert_eq!(trials(&shop, "seeds").len(), 2);
     // A training that diverges is a failed trial, too.
     let sets = ["--set", "optim.rows.lr=choice(1e6,0.01)", "--set", "optim.rows.kind=sgd"];
     let said = shop.ok(&[&whole[..], &SMALL, &sets, &["--out", "diverged"]].concat());
