@@ -10,8 +10,8 @@ use crate::draw::{Case, Data, Form, KINDS, Launch, POLICIES, STORAGES, Stop, Var
 
 /// Training processes that finished or were ended by a signal.
 pub(crate) const RUNS: &str = "runs";
-/// Runs after which nothing may be in [`Tally::missing`].
-pub(crate) const MANY: u64 = 400;
+/// Cases after which what most cases do, and what few do, must have happened.
+const MANY: [u64; 2] = [50, 400];
 /// Percentage of refused cases and variants that is too many.
 const REFUSED_PERCENT: u64 = 30;
 
@@ -137,6 +137,22 @@ impl Tally {
 
     /// Names of features that a long run should have exercised but didn't.
     pub(crate) fn missing(&self) -> Vec<String> {
+        let [many, very_many] = MANY.map(|cases| self.get("cases") >= cases);
+        let (usual, rare) = if many { (Self::usual(), Self::rare()) } else { Default::default() };
+        let mut names = if very_many { [usual, rare].concat() } else { usual };
+        names.retain(|name| self.get(name) == 0);
+        names
+    }
+
+    /// Names of what few cases do.
+    fn rare() -> Vec<String> {
+        let mut names = vec!["runs of ranks out of step".to_owned()];
+        names.extend(KINDS.map(|kind| format!("model.kind {kind}")));
+        names
+    }
+
+    /// Names of what most cases do, or many of them.
+    fn usual() -> Vec<String> {
         let mut names: Vec<String> = [
             "stopped by SIGKILL",
             "stopped by SIGINT",
@@ -160,15 +176,12 @@ impl Tally {
             "model.precision bf16",
             "machines that asked for more memory",
             "runs of several ranks",
-            "runs of ranks out of step",
         ]
         .map(str::to_owned)
         .to_vec();
         names.extend(DRAWN_SOMETIMES.map(str::to_owned));
-        names.extend(KINDS.map(|kind| format!("model.kind {kind}")));
         names.extend(STORAGES.map(|storage| format!("rows.storage {storage}")));
         names.extend(POLICIES.map(|policy| format!("policy {policy}")));
-        names.retain(|name| self.get(name) == 0);
         names
     }
 
@@ -214,10 +227,14 @@ mod tests {
     #[test]
     fn what_never_happened_is_missing() {
         let mut tally = Tally::default();
+        assert_eq!(tally.missing(), Vec::<String>::new());
+        tally.add("cases", 50);
+        let has = |all: &[String], name: &str| all.contains(&name.to_owned());
+        let few = tally.missing();
+        assert!(has(&few, "evictions") && !has(&few, "model.kind dcn"));
+        tally.add("cases", 350);
         let all = tally.missing();
-        assert!(
-            all.contains(&"model.kind dcn".to_owned()) && all.contains(&"evictions".to_owned())
-        );
+        assert!(has(&all, "evictions") && has(&all, "model.kind dcn"));
         tally.add("evictions", 0);
         assert_eq!(tally.missing(), all);
         for name in &all {

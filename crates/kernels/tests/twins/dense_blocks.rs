@@ -3,6 +3,7 @@
 
 use super::support::matrix::{Matrix, check, items, n, places};
 use super::support::{Arg, Dice, SCHEDULES, run};
+use stepwell_kernels::host::Schedule;
 
 const EPSILON: f64 = 1e-5;
 const SLOT_ROWS: usize = 7;
@@ -227,63 +228,108 @@ fn normalization_and_its_gradients() {
     }
 }
 
-#[test]
-fn dice_and_its_gradients() {
-    for case in Case::all() {
-        let (shape, columns) = (case.shape(), case.columns);
-        let mut dice = Dice(8);
-        let slopes = dice.numbers(columns);
-        let normal = |row: usize, column: usize| {
-            let (mean, inverse) = case.moments_of(row / SLOT_ROWS, column);
-            (case.x(row, column) - mean) * inverse
-        };
-        let none = vec![f32::NAN; shape.0 * columns];
-        let launch = |output: &mut [f32], kept: &mut [f32], schedule| {
-            let mut args = vec![Arg::F(&case.input.lanes), Arg::F(&case.moments)];
-            args.extend([Arg::F(&slopes), Arg::FMut(output), Arg::FMut(kept)]);
-            args.extend(case.by_row());
-            run("dense_dice", items(shape), schedule, &mut args);
-        };
-        // The logistic function has tests of its own.
-        let mut kept = none.clone();
-        launch(&mut none.clone(), &mut kept, SCHEDULES[0]);
-        for (row, column) in places(shape).filter(|(row, _)| Case::is_example(*row)) {
-            let p = 1.0 / (1.0 + (-f64::from(normal(row, column))).exp());
-            assert!((f64::from(kept[row * columns + column]) - p).abs() < 1e-7);
+/// A case with slopes, and what the forward pass keeps.
+struct DiceCase {
+    case: Case,
+    slopes: Vec<f32>,
+    kept: Vec<f32>, // (rows, columns)
+}
+
+impl DiceCase {
+    fn all() -> impl Iterator<Item = Self> {
+        Case::all().into_iter().map(|case| {
+            let slopes = Dice(8).numbers(case.columns);
+            let none = vec![f32::NAN; case.d_output.len()];
+            let mut made = Self { case, slopes, kept: none.clone() };
+            let mut kept = none.clone();
+            made.forward(&mut none.clone(), &mut kept, SCHEDULES[0]);
+            made.kept = kept;
+            made
+        })
+    }
+
+    fn forward(&self, output: &mut [f32], kept: &mut [f32], schedule: Schedule) {
+        let case = &self.case;
+        let mut args = vec![Arg::F(&case.input.lanes), Arg::F(&case.moments)];
+        args.extend([Arg::F(&self.slopes), Arg::FMut(output), Arg::FMut(kept)]);
+        args.extend(case.by_row());
+        run("dense_dice", items(case.shape()), schedule, &mut args);
+    }
+
+    fn normal(&self, row: usize, column: usize) -> f32 {
+        let (mean, inverse) = self.case.moments_of(row / SLOT_ROWS, column);
+        (self.case.x(row, column) - mean) * inverse
+    }
+
+    fn p(&self, row: usize, column: usize) -> f32 {
+        self.kept[row * self.case.columns + column]
+    }
+
+    /// Gradient of a normalized value.
+    fn d_normal(&self, row: usize, column: usize) -> f32 {
+        let (p, a) = (self.p(row, column), self.slopes[column]);
+        self.case.dy(row, column) * self.case.x(row, column) * (1.0 - a) * (p * (1.0 - p))
+    }
+
+    /// For each block the sums of gradients of normalized values, alone and times these.
+    fn sums(&self) -> Vec<f32> {
+        let columns = self.case.columns;
+        let mut sums = vec![0.0; ROWS_OF.len() * 2 * columns];
+        for (block, column) in places((ROWS_OF.len(), columns)) {
+            let at = 2 * block * columns + column;
+            sums[at] = self.case.sum(block, |row| self.d_normal(row, column));
+            let square = |row| self.d_normal(row, column) * self.normal(row, column);
+            sums[at + columns] = self.case.sum(block, square);
         }
-        let p = |row: usize, column: usize| kept[row * columns + column];
-        let of = |(row, column)| {
-            let a: f32 = slopes[column];
-            case.x(row, column) * (a + (1.0 - a) * p(row, column))
+        sums
+    }
+
+    /// Arguments of both kernels of the backward pass.
+    fn args(&self) -> Vec<Arg<'_>> {
+        let Self { case, slopes, kept } = self;
+        let all = [&case.input.lanes, &case.moments, slopes, kept, &case.d_output];
+        all.map(|of| Arg::F(of)).into_iter().collect()
+    }
+}
+
+#[test]
+fn dice_of_values() {
+    for of in DiceCase::all() {
+        let (shape, case) = (of.case.shape(), &of.case);
+        // The logistic function has tests of its own.
+        for (row, column) in places(shape).filter(|(row, _)| Case::is_example(*row)) {
+            let p = 1.0 / (1.0 + (-f64::from(of.normal(row, column))).exp());
+            assert!((f64::from(of.p(row, column)) - p).abs() < 1e-7);
+        }
+        let output = |(row, column)| {
+            let a = of.slopes[column];
+            case.x(row, column) * (a + (1.0 - a) * of.p(row, column))
         };
-        let expected: Vec<f32> = places(shape).map(of).collect();
-        check("dense_dice: kept", (&none, &kept), |kept, schedule| {
-            launch(&mut none.clone(), kept, schedule);
+        let expected: Vec<f32> = places(shape).map(output).collect();
+        let none = vec![f32::NAN; expected.len()];
+        check("dense_dice: kept", (&none, &of.kept), |kept, schedule| {
+            of.forward(&mut none.clone(), kept, schedule);
         });
         check("dense_dice: output", (&none, &expected), |output, schedule| {
-            launch(output, &mut none.clone(), schedule);
+            of.forward(output, &mut none.clone(), schedule);
         });
-        let d_normal = |row: usize, column: usize| {
-            let p = p(row, column);
-            case.dy(row, column) * case.x(row, column) * (1.0 - slopes[column]) * (p * (1.0 - p))
-        };
+    }
+}
+
+#[test]
+fn sums_of_dice_over_blocks() {
+    for of in DiceCase::all() {
+        let (case, columns) = (&of.case, of.case.columns);
         let apart = columns + GAP;
         let before = vec![9.0; ROWS_OF.len() * apart];
-        let (mut gradients, mut sums) = (before.clone(), vec![0.0; ROWS_OF.len() * 2 * columns]);
+        let (mut gradients, sums) = (before.clone(), of.sums());
         for (block, column) in places((ROWS_OF.len(), columns)) {
             let of_slope =
-                |row| case.dy(row, column) * case.x(row, column) * (1.0 - p(row, column));
+                |row| case.dy(row, column) * case.x(row, column) * (1.0 - of.p(row, column));
             gradients[block * apart + column] = case.sum(block, of_slope);
-            let at = 2 * block * columns + column;
-            sums[at] = case.sum(block, |row| d_normal(row, column));
-            sums[at + columns] = case.sum(block, |row| d_normal(row, column) * normal(row, column));
         }
-        let of_input = || {
-            let input = [&case.input.lanes, &case.moments, &slopes, &kept, &case.d_output];
-            input.map(|of| Arg::F(of))
-        };
         let launch = |gradients: &mut [f32], sums: &mut [f32], schedule| {
-            let mut args: Vec<_> = of_input().into();
+            let mut args = of.args();
             args.extend([Arg::W(&ROWS_OF), Arg::FMut(gradients), Arg::FMut(sums)]);
             args.extend(case.by_block());
             args.push(Arg::U64(apart as u64));
@@ -296,24 +342,32 @@ fn dice_and_its_gradients() {
         check("dense_dice_sums: sums", (&no_sums, &sums), |sums, schedule| {
             launch(&mut before.clone(), sums, schedule);
         });
-        let of = |(row, column): (usize, usize)| {
+    }
+}
+
+#[test]
+fn gradients_of_the_input_of_dice() {
+    for of in DiceCase::all() {
+        let (case, columns, sums) = (&of.case, of.case.columns, of.sums());
+        let d = |(row, column): (usize, usize)| {
             let block = row / SLOT_ROWS;
-            let (a, count, at) =
-                (slopes[column], ROWS_OF[block] as f32, 2 * block * columns + column);
-            let centered = d_normal(row, column)
+            let (a, count) = (of.slopes[column], ROWS_OF[block] as f32);
+            let at = 2 * block * columns + column;
+            let centered = of.d_normal(row, column)
                 - sums[at] / count
-                - normal(row, column) * (sums[at + columns] / count);
+                - of.normal(row, column) * (sums[at + columns] / count);
             let inverse = case.moments_of(block, column).1;
-            case.dy(row, column) * (a + (1.0 - a) * p(row, column)) + inverse * centered
+            case.dy(row, column) * (a + (1.0 - a) * of.p(row, column)) + inverse * centered
         };
-        let expected: Vec<f32> = places(shape).map(of).collect();
+        let expected: Vec<f32> = places(case.shape()).map(d).collect();
         let expected = case.of_examples(&expected);
+        let none = vec![f32::NAN; expected.len()];
         check("dense_dice_to_input", (&none, &expected), |d_input, schedule| {
-            let mut args: Vec<_> = of_input().into();
+            let mut args = of.args();
             args.extend([Arg::F(&sums), Arg::W(&ROWS_OF), Arg::FMut(d_input)]);
             args.extend(case.by_row());
             args.extend([columns, columns, 0].map(n));
-            run("dense_dice_to_input", items(shape), schedule, &mut args);
+            run("dense_dice_to_input", items(case.shape()), schedule, &mut args);
             d_input.copy_from_slice(&case.of_examples(d_input));
         });
     }

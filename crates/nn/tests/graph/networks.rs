@@ -82,8 +82,9 @@ pub(crate) fn sequences<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Attention to sequences of embeddings and of dense features by targets and queries that overlap them, by a
-/// node and by columns without gradients. Layers compute a length; another is a column below 1.
+/// Attention to sequences of embeddings and of dense features, by targets and queries that overlap
+/// them, by a node and by columns without gradients. Layers compute a length; another is a column
+/// below 1.
 pub(crate) fn attended<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 19, dense: 6 });
     let attention = |dim, steps_max, hidden| TargetAttention { dim, steps_max, hidden };

@@ -6,39 +6,12 @@
 use std::ops::Range;
 
 use stepwell_device::Arg;
-use stepwell_nn::{NodeView, Operation};
+use stepwell_nn::NodeView;
 
+use super::norm::{Norm, moment_lanes, norm_of};
 use super::passes::Passes;
 use super::replica::{Replica, flag, number};
 use crate::Result;
-
-/// Constants of a normalization over a block.
-#[derive(Clone, Copy)]
-struct Norm {
-    columns: usize,
-    epsilon: f64,
-    momentum: f64,
-    /// Lanes of a block in `moments`.
-    lanes: usize,
-}
-
-/// The normalization of `node`, if it has one.
-fn norm_of(node: &NodeView<'_>) -> Option<Norm> {
-    match node.operation {
-        Operation::BatchNorm { channels: columns, epsilon, momentum, .. } => {
-            Some(Norm { columns, epsilon, momentum, lanes: 2 * columns })
-        }
-        Operation::Dice { columns, epsilon, momentum } => {
-            Some(Norm { columns, epsilon, momentum, lanes: 4 * columns })
-        }
-        _ => None,
-    }
-}
-
-/// Lanes of moments and sums that each block has for all of `nodes`.
-pub(super) fn moment_lanes<'a>(nodes: impl Iterator<Item = NodeView<'a>>) -> usize {
-    nodes.filter_map(|node| norm_of(&node)).map(|norm| norm.lanes).sum()
-}
 
 impl Replica {
     /// Moves the state of `node` by its statistics, which are in the first of the sums.

@@ -27,6 +27,7 @@ mod blockwise;
 mod captured;
 mod interactions;
 mod layers;
+mod norm;
 mod pass;
 mod passes;
 mod products;

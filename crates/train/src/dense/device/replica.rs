@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytemuck::Pod;
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_engine::{Blocks, PooledAt};
 use stepwell_kernels::named;
@@ -38,6 +39,25 @@ struct Clip {
     sums: Buffer<f32>,
     norm_max: f64,
     factor: Buffer<f32>,
+}
+
+impl<T: Pod> Both<T> {
+    fn new(device: &Device, count: usize, what: &'static str) -> Result<Self> {
+        let count = count.max(1);
+        Ok(Self { host: device.pinned(count, what)?, device: device.buffer(count, what)? })
+    }
+}
+
+impl Clip {
+    /// Buffers, if the norm has a bound.
+    fn new(device: &Device, sizes: Sizes) -> Result<Option<Self>> {
+        if sizes.norm_max <= 0.0 {
+            return Ok(None);
+        }
+        let sums = device.buffer(sizes.square_sums().max(1), "squares of gradients")?;
+        let factor = device.buffer(1, "factor of gradients")?;
+        Ok(Some(Self { sums, norm_max: sizes.norm_max, factor }))
+    }
 }
 
 /// The buffers of one device. Its work is in the order of one stream; the host waits for `done`
@@ -118,24 +138,7 @@ impl Replica {
     pub(super) fn new(device: &Device, sizes: Sizes, objectives: &[Objective]) -> Result<Self> {
         let (rows, slots) = (sizes.rows(), sizes.slots);
         let buffer = |lanes: usize, what| device.buffer::<f32>(lanes.max(1), what);
-        let both = |lanes: usize, what| {
-            let host = device.pinned(lanes.max(1), what)?;
-            Ok::<_, stepwell_device::Error>(Both { host, device: buffer(lanes, what)? })
-        };
         let [columns, one, labels, _] = sizes.lanes_up();
-        let rows_of = Both {
-            host: device.pinned(slots, "rows of blocks")?,
-            device: device.buffer(slots, "rows of blocks")?,
-        };
-        let streams = sizes.streams().max(1);
-        let streams = Both {
-            host: device.pinned(streams, "random streams")?,
-            device: device.buffer(streams, "random streams")?,
-        };
-        let loss_sums = Both {
-            host: device.pinned(3 * slots, "sums of losses")?,
-            device: device.buffer(3 * slots, "sums of losses")?,
-        };
         let parameters = sizes.parameters;
         let pinned = |lanes: usize, what| device.pinned::<f32>(lanes.max(1), what);
         let at = PooledAt {
@@ -156,10 +159,10 @@ impl Replica {
             x: pinned(rows * columns, "input of the dense part")?,
             first_order: pinned(rows * one, "first order")?,
             features: buffer(rows * sizes.features(), "dense features")?,
-            targets: both(rows * labels, "labels")?,
-            weights: both(rows * one, "weights of examples")?,
-            rows_of,
-            streams,
+            targets: Both::new(device, rows * labels, "labels")?,
+            weights: Both::new(device, rows * one, "weights of examples")?,
+            rows_of: Both::new(device, slots, "rows of blocks")?,
+            streams: Both::new(device, sizes.streams(), "random streams")?,
             kinds: device.buffer(labels.max(1), "kinds of losses")?,
             emphases: device.buffer(3 * labels.max(1), "objectives")?,
             values: buffer(rows * sizes.value_lanes, "outputs of layers")?,
@@ -167,25 +170,15 @@ impl Replica {
             terms: buffer(rows * sizes.terms, "terms of layers")?,
             loss_terms: device.buffer(rows * (labels + 1), "terms of losses")?,
             parameters: buffer(parameters, "parameters")?,
-            averaged: match sizes.averages {
-                true => Some(buffer(parameters, "mean of the parameters")?),
-                false => None,
-            },
+            averaged: sizes.averages.then(|| buffer(parameters, "mean of them")).transpose()?,
             state: buffer(parameters * sizes.vectors, "state of the dense optimizer")?,
-            clip: match sizes.norm_max > 0.0 {
-                true => Some(Clip {
-                    sums: buffer(sizes.square_sums(), "squares of gradients")?,
-                    norm_max: sizes.norm_max,
-                    factor: buffer(1, "factor of gradients")?,
-                }),
-                false => None,
-            },
+            clip: Clip::new(device, sizes)?,
             gradients: buffer(slots * sizes.apart(), "gradients of parameters")?,
             graph_state: buffer(sizes.state, "state of layers")?,
             moments: buffer(slots * sizes.moments, "moments of blocks")?,
             sums: buffer(sizes.subtrees * sizes.vector(), "sums of gradients")?,
             logits: device.pinned((rows * labels).max(1), "logits")?,
-            loss_sums,
+            loss_sums: Both::new(device, 3 * slots, "sums of losses")?,
             d_x: pinned(rows * sizes.embedding, "gradients of embeddings")?,
             d_first_order: pinned(rows, "gradients of the first order")?,
             carried: Mutex::new(pinned(sizes.subtrees * sizes.vector(), "dense vectors down")?),
@@ -377,7 +370,7 @@ impl Replica {
         match vector {
             Vector::Parameters => (&self.parameters, 0..count),
             Vector::State(number) => (&self.state, number * count..(number + 1) * count),
-            Vector::Averaged => (self.averaged.as_ref().expect("a mean"), 0..count),
+            Vector::Averaged => (self.parameters_of(false), 0..count),
             Vector::OfGraph => (&self.graph_state, 0..self.sizes.state),
         }
     }

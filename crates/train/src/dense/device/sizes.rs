@@ -5,7 +5,7 @@ use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, NodeView, Operation};
 
-use super::blockwise::moment_lanes;
+use super::norm::moment_lanes;
 use crate::dense::LANES;
 use crate::models::Model;
 use crate::run_plan::RunPlan;
