@@ -1,8 +1,8 @@
-// exp and log1p on the ranges that losses need, in f64, with the same bits as on the processor (the
-// crate libm): the same reductions, polynomials and order of operations. A device's own functions
-// differ.
+// exp, log and log1p on the ranges that are needed, in f64, with the same bits as on the processor
+// (the crate libm): the same reductions, polynomials and order of operations. A device's own
+// functions differ.
 //
-// Reductions and polynomials come from FreeBSD's msun, e_exp.c and s_log1p.c:
+// Reductions and polynomials come from FreeBSD's msun, e_exp.c, e_log.c and s_log1p.c:
 //
 //   Copyright (C) 1993, 2004 by Sun Microsystems, Inc. All rights reserved.
 //   Developed at SunPro, a Sun Microsystems, Inc. business. Permission to use, copy, modify, and
@@ -66,25 +66,21 @@ DEVICE f64 exp_of_negative(f64 x) {
     return y * power_of_two(k);
 }
 
-// log(1 + x) for x in [0, 1]; NaN for NaN.
-DEVICE f64 log_of_one_and(f64 x) {
-    const u32 high = high_word(x);
-    if (x != x || high < 0x3ca00000) {
-        return x;
-    }
-    i32 k = 0;
-    f64 correction = 0.0;
-    f64 f = x;
-    if (high >= 0x3fda827a) {
-        // x >= sqrt(2) - 1: 1 + x = 2^k (1 + f), plus a correction for the rounding of 1 + x.
-        const f64 u = 1.0 + x;
-        const u32 shifted = high_word(u) + (0x3ff00000 - 0x3fe6a09e);
-        k = static_cast<i32>(shifted >> 20) - 0x3ff;
-        correction = k >= 2 ? 1.0 - (u - x) : x - (u - 1.0);
-        correction /= u;
-        const u64 reduced = (shifted & 0x000fffff) + 0x3fe6a09e;
-        f = of_bits(reduced << 32 | (bits_of(u) & 0xffffffff)) - 1.0;
-    }
+// A number as 2^k (1 + f), with 1 + f between sqrt(1/2) and sqrt(2).
+struct Reduced {
+    i32 k;
+    f64 f;
+};
+
+DEVICE Reduced reduce(f64 u) {
+    const u32 shifted = high_word(u) + (0x3ff00000 - 0x3fe6a09e);
+    const u64 reduced = (shifted & 0x000fffff) + 0x3fe6a09e;
+    const f64 f = of_bits(reduced << 32 | (bits_of(u) & 0xffffffff)) - 1.0;
+    return Reduced{static_cast<i32>(shifted >> 20) - 0x3ff, f};
+}
+
+// log(2^k (1 + f)) + correction.
+DEVICE f64 log_of_reduced(i32 k, f64 f, f64 correction) {
     const f64 half_square = 0.5 * f * f;
     const f64 s = f / (2.0 + f);
     const f64 z = s * s;
@@ -97,4 +93,30 @@ DEVICE f64 log_of_one_and(f64 x) {
     const f64 whole = k;
     return s * (half_square + series) + (whole * LN2_LOW + correction) - half_square + f +
            whole * LN2_HIGH;
+}
+
+// log(x) for finite x >= 1; NaN for NaN.
+DEVICE f64 log_of(f64 x) {
+    if (x != x) {
+        return x;
+    }
+    const Reduced of = reduce(x);
+    return log_of_reduced(of.k, of.f, 0.0);
+}
+
+// log(1 + x) for x in [0, 2^53]; NaN for NaN.
+DEVICE f64 log_of_one_and(f64 x) {
+    const u32 high = high_word(x);
+    if (x != x || high < 0x3ca00000) {
+        return x;
+    }
+    if (high < 0x3fda827a) {
+        // x < sqrt(2) - 1.
+        return log_of_reduced(0, x, 0.0);
+    }
+    const f64 u = 1.0 + x;
+    const Reduced of = reduce(u);
+    // For the rounding of 1 + x.
+    const f64 lost = of.k >= 2 ? 1.0 - (u - x) : x - (u - 1.0);
+    return log_of_reduced(of.k, of.f, lost / u);
 }

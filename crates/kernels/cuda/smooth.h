@@ -33,6 +33,24 @@ DEVICE f64 smooth_exp(f64 x) {
     return sum * __longlong_as_double(static_cast<long long>(power));
 }
 
+// exp(x) in f32, with x clamped to -87 to 87; NaN stays NaN.
+DEVICE f32 smooth_exp_f32(f32 x) {
+    x = x > 87.0f ? 87.0f : x;
+    x = x < -87.0f ? -87.0f : x;
+    const f32 rounded = x * 1.44269504088896340736f + 12582912.0f;
+    const f32 k = rounded - 12582912.0f;
+    const f32 r = (x - k * (355.0f / 512.0f)) - k * -2.1219444e-4f;
+    f32 sum = 1.0f / 5040.0f;
+    sum = sum * r + 1.0f / 720.0f;
+    sum = sum * r + 1.0f / 120.0f;
+    sum = sum * r + 1.0f / 24.0f;
+    sum = sum * r + 1.0f / 6.0f;
+    sum = sum * r + 0.5f;
+    sum = sum * r + 1.0f;
+    sum = sum * r + 1.0f;
+    return sum * __uint_as_float((__float_as_uint(rounded) + 127) << 23);
+}
+
 DEVICE f64 smooth_sigmoid(f64 x) {
     return 1.0 / (1.0 + smooth_exp(-x));
 }

@@ -46,8 +46,8 @@ pub const LAYER_SETTINGS: &[Setting<LayerConfig>] = &[
         LayerConfig: "dim",
         dim = None,
         Always,
-        "lanes of each vector in the inputs of dot_interaction, factorization_machine, \
-         layer_norm and multi_head_attention"
+        "lanes of each vector in the inputs of dot_interaction, factorization_machine and \
+         layer_norm"
     )
     .check(|layer| given(layer.dim, |dim| check::count(dim, check::WIDTH_MAX))),
     setting!(

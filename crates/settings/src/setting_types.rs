@@ -228,6 +228,9 @@ impl Typed for Vec<usize> {
 
     fn read(given: Given<'_>) -> Result<Self, String> {
         let parts = in_brackets(given).list()?;
+        if parts == ["none"] {
+            return Ok(Vec::new());
+        }
         let widths: Result<_, String> =
             parts.iter().map(|one| usize::read(Given::Text(one))).collect();
         widths.map_err(|why| format!("{why} for each layer, such as 512,256; none for no layer"))

@@ -159,8 +159,8 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
         ),
         Why::List => format!("{name} is a list: give its column the type ids"),
         Why::ListOfSeveral => format!(
-            "{name} is a list, but a column that is made of several takes one value of each: give \
-             the list a column of its own"
+            "{name} is a list, but a column that is made of several takes one value of each: leave \
+             {name} out of its `of`"
         ),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
         Why::Nested => format!("{name} has a list within its list: write one list of ids"),

@@ -5,6 +5,8 @@
 
 #[path = "../../../kernels/tests/twins/dense_blocks.rs"]
 mod dense_blocks;
+#[path = "../../../kernels/tests/twins/dense_in_batch.rs"]
+mod dense_in_batch;
 #[path = "../../../kernels/tests/twins/dense_interactions.rs"]
 mod dense_interactions;
 #[path = "../../../kernels/tests/twins/dense_layers.rs"]

@@ -3,6 +3,7 @@
 //! `stepwell-device` has the same tests, with a `runner` that launches on its devices.
 
 mod dense_blocks;
+mod dense_in_batch;
 mod dense_interactions;
 mod dense_layers;
 mod dense_step;

@@ -168,7 +168,7 @@ impl LayerKind {
             Self::LayerNorm => ((1, 1), Never, Never, Optional),
             Self::Mixture => ((2, usize::MAX), Never, Never, Never),
             Self::TargetAttention => ((2, 2), Required, Never, Never),
-            Self::MultiHeadAttention => ((2, 2), Never, Never, Required),
+            Self::MultiHeadAttention => ((2, 2), Never, Never, Never),
         };
         let zero =
             matches!(self, Self::Linear | Self::Cross | Self::CrossVector | Self::TargetAttention);

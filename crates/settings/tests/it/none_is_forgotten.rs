@@ -156,6 +156,7 @@ fn none_leaves_out_what_may_be_missing() {
     assert_eq!(set("optim.dense.ema", "none"), Ok(Config::default()));
     assert_ne!(set("optim.dense.ema", "0.9"), Ok(Config::default()));
     assert!(set("train.blocks", "none").is_err());
+    assert_eq!(set("model.hidden", "none").map(|config| config.model.hidden), Ok(Vec::new()));
     // A file may have this name.
     assert_ne!(set("data.cache", "none"), Ok(Config::default()));
 }

@@ -158,6 +158,13 @@ impl Space {
                 resolve::give(&mut config.clone(), key, &value)
                     .map_err(|why| format!("--set {text}: {why}"))?;
             }
+            let between =
+                range.between().map(|value| resolve::give(&mut config.clone(), key, &value));
+            if matches!(between, Some(Err(_))) {
+                return Err(format!(
+                    "--set {text}: {key} takes whole numbers: write int(A,B) or logint(A,B)"
+                ));
+            }
         }
         Ok(())
     }
@@ -227,6 +234,16 @@ impl Range {
             "choice" => choices(of).map(Self::Choice),
             _ => return None,
         })
+    }
+
+    /// A value within a range of any numbers.
+    fn between(&self) -> Option<String> {
+        match self {
+            Self::Uniform(low, high) | Self::Log(low, high) => {
+                Some((low + (high - low) * 0.3819).to_string())
+            }
+            _ => None,
+        }
     }
 
     /// Values that show whether the setting takes the range: both ends, or all choices.

@@ -271,7 +271,7 @@ fn runs_that_go_on_with_other_columns() {
                  type = 'dense'\n[[columns]]\nnames = ['C1-C26']\n";
     fs::write(shop.path("names.toml"), names).unwrap();
     for (change, says) in [
-        (&["names.toml"][..], "was trained with columns.1.names = nothing, this run has"),
+        (&["names.toml"][..], "was trained with columns.1.names = none, this run has"),
         (&["--set", "data.missing=NA"], "was trained with data.missing = "),
         (&["--set", "data.trim=true"], "was trained with data.trim = false, this run has true"),
         (&["--set", "optim.rows.eps=0.5"], "was trained with optim.rows.eps = "),

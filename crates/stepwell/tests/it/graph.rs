@@ -45,7 +45,7 @@ fn printed_layers_are_the_model() {
         "--model.layers.7.inputs=logit",
         "--model.layers.7.width=1",
     ]);
-    assert!(more.contains("model.layers.7.name = nothing, this run has again"), "{more}");
+    assert!(more.contains("model.layers.7.name = none, this run has again"), "{more}");
     // Another kind of model goes on from it.
     shop.ok(&args(&[&data], &["--model=lr", "--from=graph", "--checkpoint=lr"]));
     // A new top learns on from the old layers.

@@ -223,6 +223,7 @@ fn searches_without_sense_are_refused_in_one_line() {
         (&["--set", "optim.dense.lr=log(0,1)"], "log(A,B) with 0 < A < B"),
         (&["--set", "model.dimm=int(1,2)"], "did you mean 'model.dim'"),
         (&["--set", "model.dim=int(0,2)"], "model.dim"),
+        (&["--set", "model.dim=log(2,9)"], "takes whole numbers: write int(A,B) or logint(A,B)"),
         (&["--set", "data.eval_fraction=uniform(0.1,0.2)"], "the same data"),
         (&["--data.eval_fraction", "0"], "data.eval_fraction is 0"),
         (&["--checkpoint", "saved"], "--out tune"),

@@ -204,15 +204,8 @@ fn layers_that_fit_nothing_are_refused_by_name() {
             "layer 'a': its second input isn't a sequence",
         ),
         (
-            vec![LayerConfig {
-                dim: Some(8),
-                ..LayerConfig::new("a", LayerKind::MultiHeadAttention, &["input", "embeddings"])
-            }],
-            "layer 'a': its second input isn't a sequence",
-        ),
-        (
             vec![LayerConfig::new("a", LayerKind::MultiHeadAttention, &["input", "embeddings"])],
-            "model.layers.1.dim is missing: multi_head_attention needs it",
+            "layer 'a': its second input isn't a sequence",
         ),
         (
             vec![LayerConfig { zero: true, ..LayerConfig::new("a", LayerKind::Add, &["input"]) }],

@@ -192,7 +192,9 @@ impl RunState {
         let mut known = self.model.iter().filter(counts);
         if let Some((key, was)) = known.find(|(k, _)| lacks(&now.model, k)) {
             let was = as_given(was);
-            return wrong(format!("was trained with {key} = {was}, which this run does not have"));
+            return wrong(format!(
+                "was trained with {key} = {was}, this run has none; a resumed run must keep it"
+            ));
         }
         if let Some((key, was, is)) = self.read_otherwise(now) {
             return wrong(format!(
@@ -228,7 +230,7 @@ impl RunState {
     /// The first setting of how data is read that differs in `now`: its key, old and new value.
     fn read_otherwise(&self, now: &Self) -> Option<(&'static str, String, String)> {
         let said = |value: &Value| match value {
-            Value::Null => "nothing".to_owned(),
+            Value::Null => "none".to_owned(),
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
@@ -284,13 +286,13 @@ impl RunState {
     pub(crate) fn differences(&self, now: &[(String, String)]) -> Vec<Difference> {
         let changed = now.iter().filter_map(|setting| {
             let (key, was, is) = self.differs([setting])?;
-            let is = if is.is_empty() { "nothing" } else { as_given(is) };
+            let is = if is.is_empty() { "none" } else { as_given(is) };
             let (was, is) = (as_given(&was).to_owned(), is.to_owned());
             Some(Difference { key: key.to_owned(), was, is })
         });
         let gone = self.model.iter().filter(|(key, _)| lacks(now, key));
         let gone = gone.map(|(key, was)| {
-            let is = "nothing".to_owned();
+            let is = "none".to_owned();
             Difference { key: key.clone(), was: as_given(was).to_owned(), is }
         });
         changed.chain(gone).collect()
@@ -307,15 +309,15 @@ impl RunState {
             let in_order = [&self.model, &defaults];
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
             let was = was.map(|(_, was)| was.clone());
-            let nothing = || "nothing".to_owned();
+            let none = || "none".to_owned();
             // Settings that are listed only if they differ from their default had their default.
             let unnamed = || unnamed_text(key);
             // Tables, features, columns and layers that are not named did not exist.
             let parts = ["tables.", "features.", "columns.", "model.layers."];
             let is_part = parts.iter().any(|part| key.starts_with(part));
-            let was = was.or_else(unnamed).or_else(|| is_part.then(nothing));
+            let was = was.or_else(unnamed).or_else(|| is_part.then(none));
             let was = was.filter(|was| was != is)?;
-            let was = if was.is_empty() { nothing() } else { was };
+            let was = if was.is_empty() { none() } else { was };
             Some((key.as_str(), was, is.as_str()))
         })
     }

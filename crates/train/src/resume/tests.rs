@@ -68,7 +68,7 @@ fn how_data_is_read_is_kept() {
     assert_eq!(check(&state(&quoted)), "");
     let mut other = quoted.clone();
     other.data.header = None;
-    assert!(check(&state(&other)).contains("data.header = false, this run has nothing"));
+    assert!(check(&state(&other)).contains("data.header = false, this run has none"));
     other.data.header = Some(true);
     assert!(check(&state(&other)).contains("data.header = false, this run has true"));
     let mut other = quoted.clone();
@@ -289,15 +289,11 @@ fn settings_without_effect_do_not_count() {
         }
     }
     for (was, now, says) in [
-        (
-            &[][..],
-            &["optim.rows.eps=1e-9"][..],
-            "optim.rows.eps = nothing, this run has 0.000000001",
-        ),
+        (&[][..], &["optim.rows.eps=1e-9"][..], "optim.rows.eps = none, this run has 0.000000001"),
         (&["optim.rows.l2=0.1"], &["optim.rows.l2=0"], "optim.rows.l2 = 0.1"),
         (&[fm, "model.hidden=8"], &["model.hidden=9"], "model.kind = fm"),
         (&two[..], &two[..1], "tables.embedding"),
-        (&two[..1], &[two[0], "optim.rows.beta1=0.5"], "optim.rows.beta1 = nothing"),
+        (&two[..1], &[two[0], "optim.rows.beta1=0.5"], "optim.rows.beta1 = none"),
         (&["optim.dense.ema=0.9"], &[], "optim.dense.ema = 0.9"),
         // It has no effect in only one of both.
         (&["data.eval_fraction=0.2"], &["data.eval_paths=a.tsv"], "data.eval_fraction = 0.2"),
@@ -312,8 +308,8 @@ fn tables_and_features_that_were_not_there_make_another_model() {
     let features = vec![FeatureConfig { columns: vec!["C1".into()], ..FeatureConfig::default() }];
     let named = Config { features, ..Config::default() };
     let error = check(&state(&Config::default()), &named).unwrap_err();
-    assert!(error.contains("tables.embedding.dim = nothing, this run has 16"), "{error}");
+    assert!(error.contains("tables.embedding.dim = none, this run has 16"), "{error}");
     let error = check(&state(&named), &Config::default()).unwrap_err();
-    assert!(error.contains("which this run does not have"), "{error}");
+    assert!(error.contains("this run has none; a resumed run must keep it"), "{error}");
     assert_eq!(check(&state(&named), &named), Ok(()));
 }

@@ -84,7 +84,7 @@ fn removed(column: &ColumnConfig) -> &'static str {
 fn changed(was: &ColumnConfig, is: &ColumnConfig) -> Option<String> {
     let shown = |text: Option<String>| match text.as_deref() {
         None => "its default".to_owned(),
-        Some("") => "nothing".to_owned(),
+        Some("") => "none".to_owned(),
         Some(text) => as_given(text).to_owned(),
     };
     let mut changes = Vec::new();

@@ -126,12 +126,10 @@ fn heads(config: Config, data: &Path) -> Config {
         width: Some(width),
         ..layer(name, LayerKind::Linear, inputs)
     };
-    let of_heads = ["queries", "column:items"];
-    let of_heads = layer("heads", LayerKind::MultiHeadAttention, &of_heads);
     let others = ["heads", "column:user", "column:item", "column:shop"];
     config.model.layers = vec![
         linear("queries", &["column:item"], 2 * dim),
-        LayerConfig { dim: Some(dim), ..of_heads },
+        layer("heads", LayerKind::MultiHeadAttention, &["queries", "column:items"]),
         layer("all", LayerKind::Concat, &others),
         LayerConfig { function: Some(Function::Relu), ..linear("hidden", &["all"], 8) },
         linear("logit", &["hidden"], 1),
@@ -154,6 +152,25 @@ fn heads_are_exact() {
         assert_eq!(report.model_digest, oracle.model_digest, "{ranks} ranks");
         assert_eq!(report.eval, oracle.eval, "{ranks} ranks");
     }
+}
+
+#[test]
+fn queries_and_targets_fit_the_embeddings_of_the_sequence() {
+    let home = tempfile::tempdir().unwrap();
+    let data = records(&home.path().join("data.csv"), 40, 30);
+    let says = |change: &dyn Fn(&mut Config), said: &str| {
+        let mut config = heads(in_memory(ModelKind::Din), &data);
+        change(&mut config);
+        let error = train(&config, &surroundings(Arc::new(FullSpeed))).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    };
+    let queries = |of: &mut Config| of.model.layers[0].width = Some(7);
+    says(&queries, "queries have 7 columns, but the embeddings of the sequence have 4");
+    let target = |of: &mut Config| {
+        let layer = &mut of.model.layers[1];
+        (layer.kind, layer.width) = (LayerKind::TargetAttention, Some(3));
+    };
+    says(&target, "target has 8 columns, but the embeddings of the sequence have 4: give both");
 }
 
 /// A larger limit on a sequence adds only padding.

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::{in_memory, run, surroundings, tiny};
+use stepwell_base::ByteCount;
 use stepwell_base::random::Stream;
 use stepwell_base::stage::FullSpeed;
-use stepwell_settings::{ColumnConfig, ColumnType, ModelKind};
+use stepwell_device::Choice;
+use stepwell_settings::{ColumnConfig, ColumnType, DensePlace, ModelKind};
 use stepwell_train::{Config, train};
 
 /// Records of a user, an item, its shop and its price. Users click on items of their own kind.
@@ -63,6 +65,15 @@ fn towers_are_exact() {
         let name = format!("{ranks} ranks, lookahead {lookahead}");
         assert_eq!(report.model_digest, oracle.model_digest, "{name}");
         assert_eq!(report.eval, oracle.eval, "{name}");
+    }
+    for (devices, ranks) in [(1, 1), (3, 1), (2, 2)] {
+        let mut config = job(tiny(ModelKind::TwoTower, 2), &data);
+        (config.device, config.train.dense) = (Choice::Emulated(devices), DensePlace::Device);
+        config.tiers.hbm = Some(ByteCount(16 << 20));
+        config.ranks.count = ranks;
+        let report = run(&config);
+        assert_eq!(report.model_digest, oracle.model_digest, "{devices} devices, {ranks} ranks");
+        assert_eq!(report.eval, oracle.eval, "{devices} devices, {ranks} ranks");
     }
 }
 

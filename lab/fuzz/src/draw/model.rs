@@ -123,7 +123,7 @@ impl Model {
 
     /// Whether devices compute its dense part.
     pub(crate) fn has_kernels(&self) -> bool {
-        !["two_tower", DIN].contains(&self.get("model.kind"))
+        self.get("model.kind") != DIN
     }
 
     /// Whether training leaves out some examples.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use stepwell_device::Arg;
 use stepwell_nn::NodeView;
 
-use super::norm::{Norm, moment_lanes, norm_of};
+use super::block_layers::{Norm, moment_lanes, norm_of};
 use super::passes::Passes;
 use super::replica::{Replica, flag, number};
 use crate::Result;
@@ -16,7 +16,9 @@ use crate::Result;
 impl Replica {
     /// Moves the state of `node` by its statistics, which are in the first of the sums.
     pub(super) fn advance(&self, node: &NodeView<'_>) -> Result<()> {
-        let Some(Norm { columns, momentum, .. }) = norm_of(node) else { return Ok(()) };
+        let Some(Norm { columns, momentum, .. }) = norm_of(node) else {
+            return self.add_counts(node);
+        };
         let args = vec![
             Arg::part(&self.graph_state, node.state.clone()),
             Arg::part(&self.sums, self.statistics_of(node)),
@@ -37,16 +39,16 @@ impl Passes<'_> {
     }
 
     /// The given lanes of the gradients of each block, and after them other lanes.
-    fn of_blocks(&self, lanes: Range<usize>) -> Arg<'_> {
+    pub(super) fn of_blocks(&self, lanes: Range<usize>) -> Arg<'_> {
         let end = (self.blocks() - 1) * self.sizes.apart() + lanes.end;
         Arg::part(&self.replica.gradients, lanes.start..end)
     }
 
-    fn rows_of(&self) -> Arg<'_> {
+    pub(super) fn rows_of(&self) -> Arg<'_> {
         Arg::first(&self.replica.rows_of.device, self.blocks())
     }
 
-    fn apart(&self) -> Arg<'static> {
+    pub(super) fn apart(&self) -> Arg<'static> {
         Arg::u64(self.sizes.apart() as u64)
     }
 

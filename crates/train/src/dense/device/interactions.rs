@@ -25,7 +25,7 @@ fn number_of(function: Function) -> usize {
 
 impl Passes<'_> {
     /// Intermediate results of `columns` lanes per example.
-    fn terms(&self, columns: usize) -> View<'_> {
+    pub(super) fn terms(&self, columns: usize) -> View<'_> {
         View { buffer: &self.replica.terms, start: 0, columns, stride: columns }
     }
 

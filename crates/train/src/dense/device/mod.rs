@@ -23,11 +23,12 @@
 //! - **Failure.** A device that fails ends the run; the last checkpoint stays.
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all memory is allocated at the start.
 
+mod block_layers;
 mod blockwise;
 mod captured;
+mod in_batch;
 mod interactions;
 mod layers;
-mod norm;
 mod pass;
 mod passes;
 mod products;
@@ -88,7 +89,8 @@ impl DeviceDense {
             return Err(refused("there is no device: choose one with device".to_owned()));
         }
         if let Some(why) = passes::refusal(model.graph()) {
-            return Err(refused(why));
+            let why = format!("train.dense = device: {why}: choose train.dense = host");
+            return Err(Error::Config(why));
         }
         for device in devices {
             device.check_can_multiply().map_err(|error| refused(error.to_string()))?;

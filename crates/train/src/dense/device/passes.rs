@@ -13,6 +13,7 @@ use stepwell_device::{Arg, Buffer, Layout, Precision as OfDevice, Product, Shape
 use stepwell_kernels::named;
 use stepwell_nn::{GradientTarget, Graph, NodeView, Operation, Precision, Source, Write};
 
+use super::block_layers::Softmax;
 use super::captured::PassKind;
 use super::replica::{Replica, flag, number};
 use super::sizes::{Sizes, drops};
@@ -63,6 +64,7 @@ pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
                 | Operation::BatchNorm { places: 1, .. }
                 | Operation::Dice { .. }
                 | Operation::UnitLength { .. }
+                | Operation::InBatchSoftmax { .. }
                 | Operation::Mixture { .. }
                 | Operation::Concat
                 | Operation::Add
@@ -73,15 +75,17 @@ pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
 }
 
 fn unknown(node: &NodeView<'_>) -> String {
-    format!("layer '{}' is a {}, which devices do not compute", node.name, node.operation.name())
+    let (name, operation) = (node.name, node.operation.name());
+    format!("devices don't compute the layer '{name}' ({operation})")
 }
 
 /// Consecutive blocks of one size.
-struct Alike {
-    first: usize,
-    count: usize,
+#[derive(Clone, Copy)]
+pub(super) struct Alike {
+    pub(super) first: usize,
+    pub(super) count: usize,
     /// Examples of each of these blocks.
-    rows: usize,
+    pub(super) rows: usize,
 }
 
 /// The passes over the blocks of one device.
@@ -134,6 +138,9 @@ impl<'a> Passes<'a> {
             Operation::BatchNorm { places: 1, .. } => self.batch_norm(node),
             Operation::Dice { .. } => self.dice(node),
             Operation::UnitLength { .. } => self.unit_length(node),
+            Operation::InBatchSoftmax { dim, temperature } => {
+                self.in_batch(node, Softmax { dim, temperature })
+            }
             Operation::Concat | Operation::Add => self.together(node),
             Operation::Multiply => self.product_of(node),
             _ => Err(Error::Config(unknown(node))),
@@ -156,6 +163,9 @@ impl<'a> Passes<'a> {
             Operation::BatchNorm { places: 1, .. } => self.batch_norm_back(node),
             Operation::Dice { .. } => self.dice_back(node),
             Operation::UnitLength { .. } => self.unit_length_back(node),
+            Operation::InBatchSoftmax { dim, temperature } => {
+                self.in_batch_back(node, Softmax { dim, temperature })
+            }
             Operation::Concat | Operation::Add => self.together_back(node),
             Operation::Multiply => self.product_of_back(node),
             _ => Err(Error::Config(unknown(node))),
@@ -307,7 +317,12 @@ impl<'a> Passes<'a> {
 
     /// Sets the given columns of the gradient of the embeddings to zero.
     fn clear(&self, columns: &Range<usize>) -> Result<()> {
-        let (view, rows) = (self.d_x().select(columns.clone()), self.rows());
+        self.clear_view(self.d_x().select(columns.clone()))
+    }
+
+    /// Sets a matrix to zero.
+    pub(super) fn clear_view(&self, view: View<'_>) -> Result<()> {
+        let rows = self.rows();
         let args = vec![view.arg(rows), number(rows), number(view.columns), number(view.stride)];
         self.launch("dense_clear", rows * view.columns, args)
     }
@@ -348,7 +363,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Runs of consecutive, non-empty blocks of one size.
-    fn alike(&self) -> impl Iterator<Item = Alike> {
+    pub(super) fn alike(&self) -> impl Iterator<Item = Alike> {
         let mut first = 0;
         let runs = self.blocks.chunk_by(|one, next| one == next).map(move |run| {
             let alike = Alike { first, count: run.len(), rows: run[0] };
@@ -412,17 +427,17 @@ impl<'a> Passes<'a> {
     }
 
     /// Layout of the blocks of `view`.
-    fn by_block(&self, view: View<'_>) -> Layout {
+    pub(super) fn by_block(&self, view: View<'_>) -> Layout {
         let batch_stride = self.sizes.slot_rows * view.stride;
         Layout { batch_stride, ..Layout::rows(view.stride) }
     }
 
     /// Buffer and first lane of block `number` of `view`.
-    fn block_at<'b>(&self, view: View<'b>, number: usize) -> (&'b Buffer<f32>, usize) {
+    pub(super) fn block_at<'b>(&self, view: View<'b>, number: usize) -> (&'b Buffer<f32>, usize) {
         (view.buffer, view.start + number * self.sizes.slot_rows * view.stride)
     }
 
-    fn product(&self, shape: Shape, layouts: [Layout; 3], adds: bool) -> Product {
+    pub(super) fn product(&self, shape: Shape, layouts: [Layout; 3], adds: bool) -> Product {
         let [left, right, into] = layouts;
         let precision = match self.graph.precision() {
             Precision::F32 => OfDevice::F32,

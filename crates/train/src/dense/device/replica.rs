@@ -92,6 +92,8 @@ pub(super) struct Replica {
     pub(super) d_values: Buffer<f32>,
     /// Intermediate results of the layer that runs. // (rows, lanes)
     pub(super) terms: Buffer<f32>,
+    /// Scores of the examples of a block with each other. // (rows, rows of a slot)
+    pub(super) scores: Buffer<f32>,
     /// Terms of losses. // (rows, labels + 1)
     pub(super) loss_terms: Buffer<f64>,
     parameters: Buffer<f32>,
@@ -168,6 +170,7 @@ impl Replica {
             values: buffer(rows * sizes.value_lanes, "outputs of layers")?,
             d_values: buffer(rows * sizes.gradient_lanes, "gradients of outputs")?,
             terms: buffer(rows * sizes.terms, "terms of layers")?,
+            scores: buffer(rows * sizes.scores, "scores within blocks")?,
             loss_terms: device.buffer(rows * (labels + 1), "terms of losses")?,
             parameters: buffer(parameters, "parameters")?,
             averaged: sizes.averages.then(|| buffer(parameters, "mean of them")).transpose()?,

@@ -5,7 +5,7 @@ use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, NodeView, Operation};
 
-use super::norm::moment_lanes;
+use super::block_layers::moment_lanes;
 use crate::dense::LANES;
 use crate::models::Model;
 use crate::run_plan::RunPlan;
@@ -45,6 +45,8 @@ pub(super) struct Sizes {
     /// Lanes of an example, according to the graph's plan.
     pub(super) value_lanes: usize,
     pub(super) gradient_lanes: usize,
+    /// Scores of an example with the others of its block, if a layer compares them.
+    pub(super) scores: usize,
     /// Lanes of an example's intermediate results.
     pub(super) terms: usize,
     /// Bound of the gradient's norm; 0 if it has none.
@@ -65,7 +67,7 @@ impl Sizes {
         let (all, ranks) = (batching.blocks, ranks.count);
         let own = all.div_ceil(ranks);
         let devices = devices.clamp(1, own);
-        let rows = batching.full_mini_batch().largest();
+        let slot_rows = batching.full_mini_batch().largest().next_multiple_of(MULTIPLE);
         let subtrees = |rank: usize, device: usize| {
             let own = Blocks::new(0, all).of_rank(RankOf { rank, ranks });
             own.part(device, devices).subtrees().count()
@@ -75,7 +77,7 @@ impl Sizes {
             devices,
             blocks: all,
             slots: own.div_ceil(devices),
-            slot_rows: rows.next_multiple_of(MULTIPLE),
+            slot_rows,
             columns: model.columns(),
             embedding: model.embedding().count,
             labels: model.labels().len(),
@@ -86,6 +88,7 @@ impl Sizes {
             vectors: dense.rule.state_names().len(),
             value_lanes: plan.value_lanes,
             gradient_lanes: plan.gradient_lanes,
+            scores: if graph.nodes().any(|of| compares(&of)) { slot_rows } else { 0 },
             terms: terms(graph),
             norm_max: dense.regularization.clip_norm,
             averages: dense.ema.is_some(),
@@ -141,6 +144,7 @@ impl Sizes {
         let passes = lanes(rows * self.value_lanes)
             + lanes(rows * self.gradient_lanes)
             + lanes(rows * self.terms)
+            + lanes(rows * self.scores)
             + lanes(rows * self.features())
             + doubles(rows * (self.labels + 1))
             + lanes(self.labels)
@@ -164,6 +168,11 @@ pub(super) fn drops(node: &NodeView<'_>) -> bool {
     matches!(node.operation, Operation::Dropout { .. })
 }
 
+/// Whether a node compares the examples of a block.
+fn compares(node: &NodeView<'_>) -> bool {
+    matches!(node.operation, Operation::InBatchSoftmax { .. })
+}
+
 /// The most lanes per example of a layer's intermediate results.
 fn terms(graph: &Graph<f32>) -> usize {
     let terms = graph.nodes().map(|node| match node.operation {
@@ -171,6 +180,7 @@ fn terms(graph: &Graph<f32>) -> usize {
         Operation::CrossVector { .. } | Operation::UnitLength { .. } => 1,
         Operation::LayerNorm { groups, .. } => 2 * groups,
         Operation::Mixture { experts, .. } => experts,
+        Operation::InBatchSoftmax { dim, .. } => dim,
         _ => 0,
     });
     terms.max().unwrap_or(0)

@@ -10,7 +10,7 @@ use stepwell_nn::{
 };
 use stepwell_settings::{LayerConfig, LayerKind};
 
-use super::input::ModelInput;
+use super::input::{ModelInput, Sequence};
 
 /// The graph of `layers` over `input`, each with at most `columns_max` columns.
 ///
@@ -52,10 +52,12 @@ impl Compiler<'_> {
         let sources: Result<Vec<Source>, String> =
             layer.inputs.iter().map(|name| self.source(layer, name)).collect();
         let mut sources = sources?;
-        if layer.kind.reads_sequence() {
-            sources.push(self.length(layer, sources.get(1))?);
+        let reads = layer.kind.reads_sequence();
+        let sequence = reads.then(|| self.sequence(layer, &sources)).transpose()?;
+        if let Some(Sequence { length, .. }) = sequence {
+            sources.push(Source::Columns(length..length + 1));
         }
-        self.build(layer, &sources).map_err(|error| error.to_string())
+        self.build(layer, &sources, sequence).map_err(|error| error.to_string())
     }
 
     /// What `name` stands for among the inputs of `layer`.
@@ -77,30 +79,47 @@ impl Compiler<'_> {
         Err(format!("layer '{}' has the input {name}, {why}", layer.name))
     }
 
-    /// The length of a sequence.
-    fn length(&self, layer: &LayerConfig, sequence: Option<&Source>) -> Result<Source, String> {
-        let length = match sequence {
-            Some(Source::Columns(columns)) => self.input.length_of(columns),
+    /// The sequence that is the second input of `layer`, if the first input fits its embeddings.
+    fn sequence(&self, layer: &LayerConfig, sources: &[Source]) -> Result<Sequence, String> {
+        let sequence = match sources.get(1) {
+            Some(Source::Columns(columns)) => self.input.sequence_of(columns),
             _ => None,
         };
-        let length = length.ok_or_else(|| {
+        let name = &layer.name;
+        let sequence = sequence.ok_or_else(|| {
             format!(
-                "layer '{}': its second input isn't a sequence: give column:NAME of a feature with \
-                 pooling = none",
-                layer.name
+                "layer '{name}': its second input isn't a sequence: give column:NAME of a feature \
+                 with pooling = none"
             )
         })?;
-        Ok(Source::Columns(length..length + 1))
+        let Sequence { dim, .. } = sequence;
+        let width = self.builder.width(name, &sources[0]).map_err(|error| error.to_string())?;
+        match layer.kind {
+            LayerKind::MultiHeadAttention if !width.is_multiple_of(dim) => Err(format!(
+                "layer '{name}': its queries have {width} columns, but the embeddings of the \
+                 sequence have {dim}: give a query of {dim} columns for each head"
+            )),
+            LayerKind::TargetAttention if width != dim => Err(format!(
+                "layer '{name}': its target has {width} columns, but the embeddings of the \
+                 sequence have {dim}: give both as many"
+            )),
+            _ => Ok(sequence),
+        }
     }
 
-    fn build(&mut self, layer: &LayerConfig, sources: &[Source]) -> Result<NodeId, GraphError> {
+    fn build(
+        &mut self,
+        layer: &LayerConfig,
+        sources: &[Source],
+        sequence: Option<Sequence>,
+    ) -> Result<NodeId, GraphError> {
         let widths: Result<Vec<usize>, GraphError> =
             sources.iter().map(|source| self.builder.width(&layer.name, source)).collect();
         let widths = widths?;
         let first = widths.first().copied().unwrap_or(0);
         let width = layer.width.unwrap_or(0);
         // A dimension that doesn't divide the inputs is refused by the layer.
-        let dim = layer.dim.unwrap_or(first).max(1);
+        let dim = sequence.map_or(layer.dim.unwrap_or(first), |of| of.dim).max(1);
         let vectors = widths.iter().sum::<usize>() / dim;
         match layer.kind {
             LayerKind::Linear => {

@@ -36,6 +36,15 @@ pub(super) struct ModelInput<'a> {
     counted: Vec<Range<usize>>,
 }
 
+/// A sequence among the input.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sequence {
+    /// Column with its length.
+    pub(super) length: usize,
+    /// Lanes of an embedding.
+    pub(super) dim: usize,
+}
+
 /// A part that has a name.
 #[derive(Clone, Debug)]
 pub(super) struct Part<'a> {
@@ -116,10 +125,11 @@ impl<'a> ModelInput<'a> {
         fields
     }
 
-    /// The column with the length of the sequence whose embeddings are `columns`.
-    pub(super) fn length_of(&self, columns: &Range<usize>) -> Option<usize> {
+    /// The sequence whose embeddings are `columns`.
+    pub(super) fn sequence_of(&self, columns: &Range<usize>) -> Option<Sequence> {
         let number = self.sequences.iter().position(|of| of == columns)?;
-        Some(self.embedding + self.dense + number)
+        let part = self.features().find(|part| part.columns == *columns)?;
+        Some(Sequence { length: self.embedding + self.dense + number, dim: part.dim })
     }
 
     /// Name of the first bin, if there is one.

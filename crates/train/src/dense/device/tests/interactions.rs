@@ -2,7 +2,7 @@
 
 use stepwell_nn::{
     Activate, Activation, Add, BatchNorm, Concat, CrossVector, Dice, Dropout, Function, Graph,
-    LayerNorm, Linear, Mixture, Multiply, NodeId, UnitLength,
+    InBatchSoftmax, LayerNorm, Linear, Mixture, Multiply, NodeId, UnitLength,
 };
 
 use super::*;
@@ -36,7 +36,13 @@ fn finish(mut builder: GraphBuilder<f32>, nodes: &[NodeId], columns: usize) -> G
 
 /// Trains with the layers of `graph` in place of the model's on several machines and here.
 fn check_graph(graph: impl Fn() -> Graph<f32>) {
-    let config = job(ModelKind::Dcn, &[Loss::LogLoss], true);
+    check_blocks(8, graph);
+}
+
+/// The same with mini-batches of `blocks` blocks.
+fn check_blocks(blocks: usize, graph: impl Fn() -> Graph<f32>) {
+    let mut config = job(ModelKind::Dcn, &[Loss::LogLoss], true);
+    config.train.blocks = blocks;
     check_for(&config, &|config| {
         let plan = RunPlan::of(config).unwrap();
         let model = Model::build(config, plan.schema()).unwrap().with_graph(graph());
@@ -101,6 +107,26 @@ fn scaled_vectors_and_dropped_lanes_have_the_bits_of_the_processor() {
         let e = builder.add("e", drop(28, 0.0), &[Source::Columns(0..28)]).unwrap();
         finish(builder, &[a, b, d, c, e], 2 * 24 + 2 * 9 + 28)
     });
+}
+
+#[test]
+fn the_softmax_within_a_block_has_the_bits_of_the_processor() {
+    // A block of 100 rows is more than are added up at a time.
+    for (blocks, with_bins, temperature) in [(3, false, 0.7), (8, true, 1.0), (1, true, 0.05)] {
+        check_blocks(blocks, || {
+            let mut builder = new();
+            let unit = UnitLength { columns: 5 };
+            let item = builder.add("item", unit, &[Source::Columns(0..5)]).unwrap();
+            // Several examples have the same item, and the same user.
+            let item = builder.add("same", linear(5, 5), &[Source::Node(item)]).unwrap();
+            let user = builder.add("user", linear(13, 5), &[Source::Columns(8..21)]).unwrap();
+            let softmax = |dim| InBatchSoftmax { dim, temperature, counts_items: with_bins };
+            let sources = [Source::Node(user), Source::Node(item), Source::Columns(26..27)];
+            let taken = if with_bins { 3 } else { 2 };
+            builder.add("logit", softmax(5), &sources[..taken]).unwrap();
+            builder.build().unwrap()
+        });
+    }
 }
 
 #[test]

@@ -321,13 +321,13 @@ fn layers_that_devices_do_not_compute_are_refused_by_name() {
     let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 0 });
     builder.add("largest", layer, &[Source::Columns(0..6)]).unwrap();
     let why = refusal(&builder.build().unwrap());
-    let expected = "layer 'largest' is a pooling, which devices do not compute";
+    let expected = "devices don't compute the layer 'largest' (pooling)";
     assert_eq!(why.as_deref(), Some(expected));
     let layer = TargetAttention { dim: 2, steps_max: 3, hidden: 4 };
     let mut builder = GraphBuilder::new(InputShape { embedding: 8, dense: 1 });
     builder.add("history", layer, &[0..2, 2..8, 8..9].map(Source::Columns)).unwrap();
     let why = refusal(&builder.build().unwrap());
-    let expected = "layer 'history' is a target attention, which devices do not compute";
+    let expected = "devices don't compute the layer 'history' (target attention)";
     assert_eq!(why.as_deref(), Some(expected));
     let config = job(ModelKind::Dlrm, &[Loss::LogLoss], false);
     let model = Model::build(&config, schema(&config).unwrap()).unwrap();

@@ -1,5 +1,6 @@
-//! Normalizations over a block: their constants, and the room that they take.
+//! Constants of layers that look at all examples of a block, and the room that they take.
 
+use stepwell_device::Arg;
 use stepwell_nn::{NodeView, Operation};
 
 /// Constants of a normalization over a block.
@@ -28,4 +29,18 @@ pub(super) fn norm_of(node: &NodeView<'_>) -> Option<Norm> {
 /// Lanes of moments and sums that each block has for all of `nodes`.
 pub(super) fn moment_lanes<'a>(nodes: impl Iterator<Item = NodeView<'a>>) -> usize {
     nodes.filter_map(|node| norm_of(&node)).map(|norm| norm.lanes).sum()
+}
+
+/// Constants of a softmax within a block.
+#[derive(Clone, Copy)]
+pub(super) struct Softmax {
+    pub(super) dim: usize,
+    pub(super) temperature: f64,
+}
+
+impl Softmax {
+    /// Factor of dot products.
+    pub(super) fn factor(self) -> Arg<'static> {
+        Arg::f32((1.0 / self.temperature) as f32)
+    }
 }
