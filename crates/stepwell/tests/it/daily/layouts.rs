@@ -174,8 +174,8 @@ fn many_columns_that_differ_have_a_line_each_and_the_rest_one() {
     let count = |part: &str| said.matches(part).count();
     assert_eq!(count("added; its dense parameters start from initial values"), 10, "{said}");
     assert!(said.contains("and 4 more columns differ: N11, N12, N13, price"), "{said}");
-    assert_eq!((count("in the checkpoint nothing"), count("columns.")), (0, 0), "{said}");
+    assert_eq!((count("in the checkpoint none"), count("columns.")), (0, 0), "{said}");
     let one = ["train", "run.toml", "--from", "saved", "--data", "day_2.csv", "--columns.2.low=1"];
     let said = days.said(&[&one[..], &["--checkpoint", "three"]].concat());
-    assert!(said.contains("column price: low is 1, was nothing"), "{said}");
+    assert!(said.contains("column price: low is 1, was none"), "{said}");
 }
