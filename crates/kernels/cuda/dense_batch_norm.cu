@@ -1,5 +1,5 @@
 // Normalization of columns over the examples of a block, and Dice, which needs it. Bound by memory
-// bandwidth; sums over a block, where a thread has a column, by the latency of their additions.
+// bandwidth; sums over a block, with one thread per column, by the latency of their additions.
 
 #include "dense.h"
 #include "smooth.h"
@@ -165,8 +165,9 @@ DEVICE f32 d_normal_of(f32 d, f32 x, f32 a, f32 p) {
     return d * x * (1.0f - a) * (p * (1.0f - p));
 }
 
-// For each block the gradients of slopes, and the sums of gradients of normalized values, alone
-// and times these. // gradients: [columns]; sums: (blocks, 2, columns)
+// For each block the gradients of slopes, and two sums over its examples: the gradients of the
+// normalized values, and their products with these values.
+// // gradients: [columns]; sums: (blocks, 2, columns)
 KERNEL_LANES(dense_dice_sums, IN(float) input, IN(float) moments, IN(float) slopes, IN(float) kept,
              IN(float) d_output, IN(u32) rows_of, OUT(float) gradients, OUT(float) sums,
              u32 blocks, u32 slot_rows, u32 columns, u32 stride, u64 apart) {

@@ -3,9 +3,9 @@
 #include "dense.h"
 #include "random.h"
 
-// The output, and the factor of each lane: 0 if it is dropped, which it is if the upper 53 bits of
-// its random number are below `dropped`, and `scale` otherwise. Each row has a random stream; those
-// of consecutive rows are `apart` from each other.
+// Computes each lane's factor and the output. The factor is 0 if the upper 53 bits of the lane's
+// random number are below `dropped`, else `scale`. Each row has a random stream, `apart` places
+// after the previous row's.
 KERNEL_LANES(dense_dropout, IN(float) input, IN(u64) streams, OUT(float) output, OUT(float) kept,
              u32 rows, u32 columns, u32 stride, u32 apart, u64 dropped,
              float scale) {

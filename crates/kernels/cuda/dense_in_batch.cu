@@ -1,6 +1,6 @@
 // The softmax within a block: each example's pair of vectors among the pairs of its user with the
 // block's other items. Scores are products of matrices, a row of `slot_rows` for each example.
-// Bound by reads of the scores, of which a thread has a row.
+// A thread has a row of scores; bound by reading them.
 
 #include "dense.h"
 #include "exponential.h"
@@ -32,7 +32,7 @@ DEVICE bool has_bin(f32 lane) {
 }
 
 // Numbers each example's item by the first row of its block that has it, with equal values in all
-// columns. Starts what is kept.
+// columns. Initializes what is kept.
 KERNEL_LANES(dense_number_items, IN(float) items, IN(u32) rows_of, OUT(float) kept, u32 rows,
              u32 slot_rows, u32 columns, u32 stride) {
     for (u64 row = first_item(); row < rows; row += items_apart()) {

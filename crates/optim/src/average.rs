@@ -1,6 +1,6 @@
 //! Exponential moving averages of parameters.
 
-/// Weight of the values in a mean of which `decay` remains.
+/// Weight of new values in an exponential moving average with this decay.
 pub fn gain(decay: f64) -> f32 {
     (1.0 - decay) as f32
 }

@@ -14,7 +14,8 @@ const HEAD: &str = "\
 
 Every setting has a key. Give it in a file (`dram = \"8GiB\"` under `[tiers]`), by `--set
 tiers.dram=8GiB`, or as a flag (`--tiers.dram 8GiB`); flags win over `--set`, which wins over the
-file. `stepwell config` lists all settings with this machine's defaults. Bytes may have a unit.
+file. `stepwell config` lists all settings with this machine's defaults. Bytes may have a unit, and
+`none` leaves out a number or a name that may be missing.
 
 A resumed run must keep the settings that affect the bits of the model: those marked *yes* or
 *where it counts*, unless they have no effect (those of `dcn` for another model, those of the

@@ -132,7 +132,7 @@ impl<T: Typed> Typed for Option<T> {
     fn read(given: Given<'_>) -> Result<Self, String> {
         match given.text()? {
             "" => Ok(None),
-            // A text may be this one; numbers and names can't.
+            // A text or path can be `none`; a number can't.
             "none" => Ok(T::read(given).ok()),
             _ => T::read(given).map(Some),
         }

@@ -26,8 +26,9 @@
 //! ```
 //!
 //! The steps of all examples of a block, in order, are divided into chunks, whose features f are
-//! gathered in one matrix each. So products have no rows for padding, and work is proportional to
-//! the lengths. In the backward pass, `[ f_s | f_p ]` is the gradient of the features:
+//! gathered in one matrix each. Only the last chunk of a block is padded, with zeros, so work is
+//! nearly proportional to the lengths. In the backward pass, `[ f_s | f_p ]` is the gradient of the
+//! features:
 //!
 //! ```text
 //! da = dy·s_t,     dw += da h,   dc += da,   dz = da w ∘ h ∘ (1 - h)
@@ -51,8 +52,7 @@ use super::sequence::steps_of;
 use super::{
     Backward, Flops, Forward, GradientOut, Inputs, Layer, Operation, Reads, clear_columns,
 };
-use crate::gemm::Scalar;
-use crate::gemm::{plain, transposed};
+use crate::gemm::{Scalar, plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
 
@@ -203,8 +203,9 @@ impl<T: Scalar> Layer<T> for TargetAttention {
         let [of_hidden, hidden_bias, weight, bias] = self.parts(pass.parameters);
         let (sequences, rows) = (self.sequences(&pass.inputs), pass.output.rows());
         let [for_a, for_b] = self.lanes_of_weights();
-        let [a, b, of_targets, features] =
-            divided(pass.scratch, [for_a, for_b, rows * self.hidden, CHUNK * self.features()]);
+        let of_chunk = [CHUNK * self.features(), CHUNK * self.hidden];
+        let [a, b, of_targets, features, products] =
+            divided(pass.scratch, [for_a, for_b, rows * self.hidden, of_chunk[0], of_chunk[1]]);
         let weights = self.add_up(of_hidden, [a, b]);
         let mut of_targets = MatrixMut::packed(of_targets, rows, self.hidden);
         for row in 0..rows {
@@ -217,13 +218,16 @@ impl<T: Scalar> Layer<T> for TargetAttention {
         let mut chunk = Chunk::new();
         while chunk.advance(&sequences) {
             let (places, count, first) = (chunk.places(), chunk.count, chunk.first);
-            let mut features = MatrixMut::packed(&mut *features, count, self.features());
-            Arch::new().dispatch(Gather { sequences, places, features: features.reborrow() });
-            let mut hidden =
-                MatrixMut::packed(&mut hidden[first * self.hidden..], count, self.hidden);
+            let gathered = MatrixMut::packed(&mut *features, count, self.features());
+            Arch::new().dispatch(Gather { sequences, places, features: gathered });
+            let all = whole_chunk(features, count);
+            let to = MatrixMut::packed(&mut *products, CHUNK, self.hidden);
             let of_features = transposed(weights.of_features);
-            let features = plain(features.as_ref());
-            pass.gemm.multiply(hidden.reborrow(), Write::Overwrite, features, of_features);
+            pass.gemm.multiply(to, Write::Overwrite, plain(all), of_features);
+            let lanes = count * self.hidden;
+            let hidden = &mut hidden[first * self.hidden..][..lanes];
+            hidden.copy_from_slice(&products[..lanes]);
+            let hidden = MatrixMut::packed(hidden, count, self.hidden);
             Arch::new().dispatch(Attend {
                 sequences,
                 places,
@@ -242,8 +246,9 @@ impl<T: Scalar> Layer<T> for TargetAttention {
         let (d_of_hidden, d_rest) = pass.gradients.split_at_mut(of_hidden.len());
         let (d_hidden_bias, d_others) = d_rest.split_at_mut(self.hidden);
         let (sequences, rows) = (self.sequences(&pass.inputs), pass.d_output.rows());
-        let Scratch { weights, d_a, d_b, gathered, d_gathered, d_sums, of_rows } =
-            Scratch::new(self, rows, pass.scratch);
+        let scratch = Scratch::new(self, rows, pass.scratch);
+        let Scratch { weights, d_a, d_b, d_gathered, of_rows, .. } = scratch;
+        let (gathered_of, d_sums_of) = (scratch.gathered, scratch.d_sums);
         let [d_of_targets, d_targets, d_steps] = of_rows;
         let (features, weights) = (self.features(), self.add_up(of_hidden, weights));
         d_others.fill(T::ZERO);
@@ -253,24 +258,25 @@ impl<T: Scalar> Layer<T> for TargetAttention {
         let mut chunk = Chunk::new();
         while chunk.advance(&sequences) {
             let (places, count, first) = (chunk.places(), chunk.count, chunk.first);
-            let mut gathered = MatrixMut::packed(&mut *gathered, count, features);
-            Arch::new().dispatch(Gather { sequences, places, features: gathered.reborrow() });
-            let mut d_sums = MatrixMut::packed(&mut *d_sums, count, self.hidden);
+            let gathered = MatrixMut::packed(&mut *gathered_of, count, features);
+            Arch::new().dispatch(Gather { sequences, places, features: gathered });
+            let d_sums = MatrixMut::packed(&mut *d_sums_of, count, self.hidden);
             Arch::new().dispatch(AttendBack {
                 sequences,
                 places,
                 weight,
                 hidden: Matrix::packed(&hidden[first * self.hidden..], count, self.hidden),
                 d_output,
-                d_sums: d_sums.reborrow(),
+                d_sums,
                 d_of_targets: MatrixMut::packed(&mut *d_of_targets, rows, self.hidden),
                 d_others: &mut *d_others,
             });
-            let (gathered, d_sums) = (plain(gathered.as_ref()), d_sums.as_ref());
+            let d_sums = whole_chunk(d_sums_of, count);
+            let gathered = whole_chunk(gathered_of, count);
             let to = MatrixMut::packed(&mut *d_b, self.hidden, features);
-            pass.gemm.multiply(to, Write::Accumulate, transposed(d_sums), gathered);
+            pass.gemm.multiply(to, Write::Accumulate, transposed(d_sums), plain(gathered));
             if reaches_inputs {
-                let mut d_gathered = MatrixMut::packed(&mut *d_gathered, count, features);
+                let mut d_gathered = MatrixMut::packed(&mut *d_gathered, CHUNK, features);
                 let (to, of_features) = (d_gathered.reborrow(), plain(weights.of_features));
                 pass.gemm.multiply(to, Write::Overwrite, plain(d_sums), of_features);
                 Arch::new().dispatch(ToInputs {
@@ -305,6 +311,14 @@ impl<T: Scalar> Layer<T> for TargetAttention {
             clear_columns(&mut out.gradient, &(0..1));
         }
     }
+}
+
+/// The rows of a chunk of `count` steps, followed by zeros. Products always have whole chunks, so
+/// that the number of steps doesn't affect their shapes, and with them the order of sums.
+fn whole_chunk<T: Scalar>(lanes: &mut [T], count: usize) -> Matrix<'_, T> {
+    let columns = lanes.len() / CHUNK;
+    lanes[count * columns..].fill(T::ZERO);
+    Matrix::packed(lanes, CHUNK, columns)
 }
 
 /// The first parts of `lanes`, of these lengths.

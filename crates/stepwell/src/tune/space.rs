@@ -236,7 +236,7 @@ impl Range {
         })
     }
 
-    /// A value within a range of any numbers.
+    /// A number between the ends of a range that isn't of whole numbers.
     fn between(&self) -> Option<String> {
         match self {
             Self::Uniform(low, high) | Self::Log(low, high) => {

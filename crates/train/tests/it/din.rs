@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::{in_memory, run, surroundings, tiny};
+use stepwell_base::ByteCount;
 use stepwell_base::random::Stream;
 use stepwell_base::stage::FullSpeed;
+use stepwell_device::Choice;
 use stepwell_engine::Pooling;
 use stepwell_nn::Function;
 use stepwell_settings::{
-    ColumnConfig, ColumnType, FeatureConfig, LayerConfig, LayerKind, MissingKind, ModelKind,
-    TableConfig,
+    ColumnConfig, ColumnType, DensePlace, FeatureConfig, LayerConfig, LayerKind, MissingKind,
+    ModelKind, TableConfig,
 };
 use stepwell_train::{Config, train};
 
@@ -104,6 +106,14 @@ fn attention_is_exact() {
         let name = format!("{ranks} ranks, lookahead {lookahead}");
         assert_eq!(report.model_digest, oracle.model_digest, "{name}");
         assert_eq!(report.eval, oracle.eval, "{name}");
+    }
+    for (devices, ranks) in [(1, 1), (3, 1), (2, 2)] {
+        let mut config = job(tiny(ModelKind::Din, 2), &data);
+        (config.device, config.train.dense) = (Choice::Emulated(devices), DensePlace::Device);
+        (config.tiers.hbm, config.ranks.count) = (Some(ByteCount(16 << 20)), ranks);
+        let report = run(&config);
+        assert_eq!(report.model_digest, oracle.model_digest, "{devices} devices, {ranks} ranks");
+        assert_eq!(report.eval, oracle.eval, "{devices} devices, {ranks} ranks");
     }
     let shuffled = |config: Config| {
         let mut config = job(config, &data);

@@ -38,9 +38,6 @@ pub(super) fn draw(dice: &mut Dice, text: &Text, model: &Model, mini_batch: u64)
         let data = Data::Text(text.clone());
         let mut of = Variant::draw(dice, &data, mini_batch, lines.div_ceil(mini_batch), false);
         of.launches.iter_mut().for_each(|launch| launch.anew = false);
-        if !model.has_kernels() {
-            of.launches.iter_mut().for_each(|launch| launch.machine.keep_dense_on_host());
-        }
         ranks::add(dice, model, &mut of);
         days.push(Day { lines, launches: of.launches });
     }

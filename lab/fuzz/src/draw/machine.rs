@@ -115,9 +115,4 @@ impl Machine {
         self.settings.retain(|(key, _)| !of_devices.contains(key));
         self.hbm = None;
     }
-
-    /// Takes the dense part away from the devices.
-    pub(super) fn keep_dense_on_host(&mut self) {
-        self.settings.retain(|(key, _)| *key != "train.dense");
-    }
 }

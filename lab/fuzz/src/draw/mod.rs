@@ -90,10 +90,6 @@ impl Case {
         if model.draws_by_file() {
             variants.iter_mut().for_each(|variant| variant.joined = false);
         }
-        if !model.has_kernels() {
-            let launches = variants.iter_mut().flat_map(|variant| &mut variant.launches);
-            launches.for_each(|launch| launch.machine.keep_dense_on_host());
-        }
         if skips == Skips::TooFew {
             variants.iter_mut().for_each(Variant::keep_nothing);
         }

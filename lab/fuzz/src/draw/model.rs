@@ -121,11 +121,6 @@ impl Model {
         Self(settings)
     }
 
-    /// Whether devices compute its dense part.
-    pub(crate) fn has_kernels(&self) -> bool {
-        self.get("model.kind") != DIN
-    }
-
     /// Whether training leaves out some examples.
     pub(crate) fn leaves_out(&self) -> bool {
         self.get("model.kind") == "two_tower" || self.draws_by_file()

@@ -30,7 +30,7 @@ impl Replica {
 }
 
 impl Passes<'_> {
-    /// The part of `moments` that `node` has, from its lane `from` of each block on.
+    /// `lanes` lanes for each block of the moments of `node`, after its first `from`.
     fn moments(&self, node: &NodeView<'_>, (from, lanes): (usize, usize)) -> Arg<'_> {
         let before = self.nodes().take_while(|other| other.name != node.name);
         let slots = self.sizes.slots;
@@ -38,7 +38,8 @@ impl Passes<'_> {
         Arg::part(&self.replica.moments, first..first + lanes * self.blocks())
     }
 
-    /// The given lanes of the gradients of each block, and after them other lanes.
+    /// Gradients of all blocks, from the first of `lanes` in the first block to the last of them in
+    /// the last block.
     pub(super) fn of_blocks(&self, lanes: Range<usize>) -> Arg<'_> {
         let end = (self.blocks() - 1) * self.sizes.apart() + lanes.end;
         Arg::part(&self.replica.gradients, lanes.start..end)

@@ -10,7 +10,7 @@ use super::passes::{Alike, Passes, View};
 use super::replica::{Replica, number};
 use crate::{Error, Result};
 
-/// Rows that the processor adds to the gradients of items at a time.
+/// Number of rows that the processor adds to the gradients of items at a time.
 const TILE: usize = 64;
 
 impl Replica {
@@ -28,13 +28,13 @@ impl Replica {
 }
 
 impl Passes<'_> {
-    /// Layout of the scores of blocks from row `from` of each on.
+    /// Layout of the scores, by block.
     fn scores(&self) -> Layout {
         let slot_rows = self.sizes.slot_rows;
         Layout { batch_stride: slot_rows * slot_rows, ..Layout::rows(slot_rows) }
     }
 
-    /// First lane of the scores of `node` for block `block`, from row `row` on.
+    /// First lane of the scores of block `block` from row `row` on.
     fn scores_at(&self, block: usize, row: usize) -> usize {
         (block * self.sizes.slot_rows + row) * self.sizes.slot_rows
     }
@@ -130,7 +130,7 @@ impl Passes<'_> {
         }
     }
 
-    /// The gradients of items, added up from as many rows at a time as by the processor.
+    /// Computes the gradients of items, adding as many rows at a time as the processor does.
     fn add_to_items(
         &self,
         Alike { first, count, rows }: Alike,

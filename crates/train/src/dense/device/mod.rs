@@ -23,9 +23,12 @@
 //! - **Failure.** A device that fails ends the run; the last checkpoint stays.
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all memory is allocated at the start.
 
+mod attention;
+mod attention_room;
 mod block_layers;
 mod blockwise;
 mod captured;
+mod heads;
 mod in_batch;
 mod interactions;
 mod layers;
@@ -64,7 +67,7 @@ pub(crate) struct DeviceDense {
     replicas: Vec<Replica>,
     optimizer: DenseOptimizer,
     schedule: Schedule,
-    /// Part of the mean of the parameters that remains in a step, if evaluations use it.
+    /// Decay of the mean of the parameters, if evaluations use it.
     decay: Option<f64>,
     seed: u64,
     sizes: Sizes,

@@ -13,7 +13,7 @@ use stepwell_device::{Arg, Buffer, Layout, Precision as OfDevice, Product, Shape
 use stepwell_kernels::named;
 use stepwell_nn::{GradientTarget, Graph, NodeView, Operation, Precision, Source, Write};
 
-use super::block_layers::Softmax;
+use super::block_layers::{Attention, Heads, Softmax};
 use super::captured::PassKind;
 use super::replica::{Replica, flag, number};
 use super::sizes::{Sizes, drops};
@@ -65,6 +65,8 @@ pub(super) fn refusal(graph: &Graph<f32>) -> Option<String> {
                 | Operation::Dice { .. }
                 | Operation::UnitLength { .. }
                 | Operation::InBatchSoftmax { .. }
+                | Operation::TargetAttention { .. }
+                | Operation::MultiHeadAttention { .. }
                 | Operation::Mixture { .. }
                 | Operation::Concat
                 | Operation::Add
@@ -141,6 +143,12 @@ impl<'a> Passes<'a> {
             Operation::InBatchSoftmax { dim, temperature } => {
                 self.in_batch(node, Softmax { dim, temperature })
             }
+            Operation::TargetAttention { dim, steps_max, hidden } => {
+                self.attention(node, Attention { dim, steps_max, hidden })
+            }
+            Operation::MultiHeadAttention { heads, dim, steps_max } => {
+                self.heads(node, Heads { heads, dim, steps_max })
+            }
             Operation::Concat | Operation::Add => self.together(node),
             Operation::Multiply => self.product_of(node),
             _ => Err(Error::Config(unknown(node))),
@@ -165,6 +173,12 @@ impl<'a> Passes<'a> {
             Operation::UnitLength { .. } => self.unit_length_back(node),
             Operation::InBatchSoftmax { dim, temperature } => {
                 self.in_batch_back(node, Softmax { dim, temperature })
+            }
+            Operation::TargetAttention { dim, steps_max, hidden } => {
+                self.attention_back(node, Attention { dim, steps_max, hidden })
+            }
+            Operation::MultiHeadAttention { heads, dim, steps_max } => {
+                self.heads_back(node, Heads { heads, dim, steps_max })
             }
             Operation::Concat | Operation::Add => self.together_back(node),
             Operation::Multiply => self.product_of_back(node),

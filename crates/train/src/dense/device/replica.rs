@@ -10,6 +10,7 @@ use stepwell_kernels::named;
 use stepwell_nn::{Loss, NodeView, Objective};
 use stepwell_optim::{Rule, StepNumbers, gain};
 
+use super::attention_room::AttentionRoom;
 use super::captured::CapturedPasses;
 use super::sizes::{PART_SUMS, Sizes};
 use crate::Result;
@@ -21,7 +22,7 @@ pub(super) struct Both<T> {
     pub(super) device: Buffer<T>,
 }
 
-/// A vector that checkpoints have.
+/// Vectors that checkpoints store.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Vector {
     Parameters,
@@ -33,7 +34,7 @@ pub(super) enum Vector {
     OfGraph,
 }
 
-/// What bounds the norm of the gradient.
+/// Buffers for clipping the gradient.
 struct Clip {
     /// Sums of squares. // (parts, 16)
     sums: Buffer<f32>,
@@ -92,6 +93,8 @@ pub(super) struct Replica {
     pub(super) d_values: Buffer<f32>,
     /// Intermediate results of the layer that runs. // (rows, lanes)
     pub(super) terms: Buffer<f32>,
+    /// Intermediate results of attention to sequences, if a layer has it.
+    pub(super) attention: Option<AttentionRoom>,
     /// Scores of the examples of a block with each other. // (rows, rows of a slot)
     pub(super) scores: Buffer<f32>,
     /// Terms of losses. // (rows, labels + 1)
@@ -170,6 +173,7 @@ impl Replica {
             values: buffer(rows * sizes.value_lanes, "outputs of layers")?,
             d_values: buffer(rows * sizes.gradient_lanes, "gradients of outputs")?,
             terms: buffer(rows * sizes.terms, "terms of layers")?,
+            attention: AttentionRoom::new(device, sizes)?,
             scores: buffer(rows * sizes.scores, "scores within blocks")?,
             loss_terms: device.buffer(rows * (labels + 1), "terms of losses")?,
             parameters: buffer(parameters, "parameters")?,

@@ -5,7 +5,7 @@ use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, NodeView, Operation};
 
-use super::block_layers::moment_lanes;
+use super::block_layers::{AttentionLanes, CHUNK, moment_lanes};
 use crate::dense::LANES;
 use crate::models::Model;
 use crate::run_plan::RunPlan;
@@ -47,6 +47,8 @@ pub(super) struct Sizes {
     pub(super) gradient_lanes: usize,
     /// Scores of an example with the others of its block, if a layer compares them.
     pub(super) scores: usize,
+    /// Lanes of attention to sequences, if a layer has it.
+    pub(super) attention: Option<AttentionLanes>,
     /// Lanes of an example's intermediate results.
     pub(super) terms: usize,
     /// Bound of the gradient's norm; 0 if it has none.
@@ -67,7 +69,9 @@ impl Sizes {
         let (all, ranks) = (batching.blocks, ranks.count);
         let own = all.div_ceil(ranks);
         let devices = devices.clamp(1, own);
-        let slot_rows = batching.full_mini_batch().largest().next_multiple_of(MULTIPLE);
+        let attention = AttentionLanes::of(graph.nodes());
+        let multiple = if attention.is_some() { CHUNK } else { MULTIPLE };
+        let slot_rows = batching.full_mini_batch().largest().next_multiple_of(multiple);
         let subtrees = |rank: usize, device: usize| {
             let own = Blocks::new(0, all).of_rank(RankOf { rank, ranks });
             own.part(device, devices).subtrees().count()
@@ -89,6 +93,7 @@ impl Sizes {
             value_lanes: plan.value_lanes,
             gradient_lanes: plan.gradient_lanes,
             scores: if graph.nodes().any(|of| compares(&of)) { slot_rows } else { 0 },
+            attention,
             terms: terms(graph),
             norm_max: dense.regularization.clip_norm,
             averages: dense.ema.is_some(),
@@ -132,6 +137,16 @@ impl Sizes {
         [self.columns, 1, self.labels, 1]
     }
 
+    /// Bytes of a device for attention to sequences.
+    fn attention_bytes(&self) -> u64 {
+        let bytes = |lanes: usize| Device::bytes_counted(lanes.max(1) as u64 * 4);
+        let (rows, slots) = (self.rows(), self.slots);
+        let of_buffers = |lanes: AttentionLanes| -> u64 {
+            lanes.buffers(rows, slots).map(bytes).iter().sum::<u64>() + bytes(rows) + bytes(slots)
+        };
+        self.attention.map_or(0, of_buffers)
+    }
+
     /// The most bytes of a device, and of pinned host memory.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let (rows, slots) = (self.rows(), self.slots);
@@ -145,6 +160,7 @@ impl Sizes {
             + lanes(rows * self.gradient_lanes)
             + lanes(rows * self.terms)
             + lanes(rows * self.scores)
+            + self.attention_bytes()
             + lanes(rows * self.features())
             + doubles(rows * (self.labels + 1))
             + lanes(self.labels)
@@ -181,6 +197,7 @@ fn terms(graph: &Graph<f32>) -> usize {
         Operation::LayerNorm { groups, .. } => 2 * groups,
         Operation::Mixture { experts, .. } => experts,
         Operation::InBatchSoftmax { dim, .. } => dim,
+        Operation::MultiHeadAttention { heads, dim, steps_max } => heads * (steps_max + dim),
         _ => 0,
     });
     terms.max().unwrap_or(0)

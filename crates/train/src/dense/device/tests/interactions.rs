@@ -2,7 +2,8 @@
 
 use stepwell_nn::{
     Activate, Activation, Add, BatchNorm, Concat, CrossVector, Dice, Dropout, Function, Graph,
-    InBatchSoftmax, LayerNorm, Linear, Mixture, Multiply, NodeId, UnitLength,
+    InBatchSoftmax, LayerNorm, Linear, Mixture, MultiHeadAttention, Multiply, NodeId,
+    TargetAttention, UnitLength,
 };
 
 use super::*;
@@ -127,6 +128,55 @@ fn the_softmax_within_a_block_has_the_bits_of_the_processor() {
             builder.build().unwrap()
         });
     }
+}
+
+/// Adds a length between 0 and 6.
+fn add_length(builder: &mut GraphBuilder<f32>) -> NodeId {
+    let around = builder.add("around", linear(4, 1), &[Source::Columns(4..8)]).unwrap();
+    let share = Activate { function: Function::Sigmoid, columns: 1 };
+    let share = builder.add("share", share, &[Source::Node(around)]).unwrap();
+    builder.add("length", Add, &[share; 6].map(Source::Node)).unwrap()
+}
+
+#[test]
+fn attention_to_sequences_has_the_bits_of_the_processor() {
+    let attention = |dim, steps_max, hidden| TargetAttention { dim, steps_max, hidden };
+    // A block of 100 examples has more steps than are multiplied at a time.
+    for blocks in [8, 3, 1] {
+        check_blocks(blocks, || {
+            let mut builder = new();
+            let length = Source::Node(add_length(&mut builder));
+            let a = [Source::Columns(0..4), Source::Columns(4..24), length];
+            let a = builder.add("a", attention(4, 5, 7), &a).unwrap();
+            finish(builder, &[a], 4)
+        });
+        check_blocks(blocks, || {
+            let mut builder = new();
+            let length = add_length(&mut builder);
+            let a = [Source::Columns(0..4), Source::Columns(4..24), Source::Node(length)];
+            let a = builder.add("a", attention(4, 5, 7), &a).unwrap();
+            let b = [Source::Node(a), Source::Columns(12..28), Source::Node(length)];
+            let b = builder.add("b", attention(4, 4, 19), &b).unwrap();
+            let c = [Source::Columns(3..5), Source::Columns(2..12), Source::Columns(26..27)];
+            let c = builder.add("c", attention(2, 5, 1), &c).unwrap();
+            finish(builder, &[a, b, c], 4 + 4 + 2)
+        });
+    }
+}
+
+#[test]
+fn heads_of_attention_have_the_bits_of_the_processor() {
+    let heads = |heads, dim, steps_max| MultiHeadAttention { heads, dim, steps_max };
+    check_graph(|| {
+        let mut builder = new();
+        let length = add_length(&mut builder);
+        let queries = builder.add("queries", linear(7, 12), &[Source::Columns(1..8)]).unwrap();
+        let d = [Source::Node(queries), Source::Columns(2..22), Source::Node(length)];
+        let d = builder.add("d", heads(3, 4, 5), &d).unwrap();
+        let e = [Source::Columns(20..26), Source::Columns(16..28), Source::Columns(26..27)];
+        let e = builder.add("e", heads(2, 3, 4), &e).unwrap();
+        finish(builder, &[e, d], 6 + 12)
+    });
 }
 
 #[test]

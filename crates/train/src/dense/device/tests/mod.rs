@@ -12,8 +12,7 @@ use stepwell_device::emulated::{Machine, Settings, Time};
 use stepwell_device::{Device, PlainProducts};
 use stepwell_engine::{Bags, Dense};
 use stepwell_nn::{
-    GraphBuilder, Image, InputShape, Loss, Pool, Pooling, Precision, Source, TargetAttention,
-    Window,
+    GraphBuilder, Image, InputShape, Loss, Pool, Pooling, Precision, Source, Window,
 };
 use stepwell_settings::{ColumnConfig, ColumnType, Config, ModelKind, OptimizerKind};
 
@@ -322,12 +321,6 @@ fn layers_that_devices_do_not_compute_are_refused_by_name() {
     builder.add("largest", layer, &[Source::Columns(0..6)]).unwrap();
     let why = refusal(&builder.build().unwrap());
     let expected = "devices don't compute the layer 'largest' (pooling)";
-    assert_eq!(why.as_deref(), Some(expected));
-    let layer = TargetAttention { dim: 2, steps_max: 3, hidden: 4 };
-    let mut builder = GraphBuilder::new(InputShape { embedding: 8, dense: 1 });
-    builder.add("history", layer, &[0..2, 2..8, 8..9].map(Source::Columns)).unwrap();
-    let why = refusal(&builder.build().unwrap());
-    let expected = "devices don't compute the layer 'history' (target attention)";
     assert_eq!(why.as_deref(), Some(expected));
     let config = job(ModelKind::Dlrm, &[Loss::LogLoss], false);
     let model = Model::build(&config, schema(&config).unwrap()).unwrap();
