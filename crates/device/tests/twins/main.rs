@@ -11,6 +11,8 @@ mod dense_in_batch;
 mod dense_interactions;
 #[path = "../../../kernels/tests/twins/dense_layers.rs"]
 mod dense_layers;
+#[path = "../../../kernels/tests/twins/dense_sequences.rs"]
+mod dense_sequences;
 #[path = "../../../kernels/tests/twins/dense_step.rs"]
 mod dense_step;
 #[path = "../../../kernels/tests/twins/group.rs"]

@@ -6,6 +6,7 @@ mod dense_blocks;
 mod dense_in_batch;
 mod dense_interactions;
 mod dense_layers;
+mod dense_sequences;
 mod dense_step;
 mod group;
 mod partition;
