@@ -4,6 +4,7 @@
 
 use super::support::matrix::{Matrix, check, n, places};
 use super::support::{Arg, Dice, SCHEDULES, bits, run};
+use stepwell_kernels::host::Schedule;
 
 const SLOT_ROWS: usize = 6;
 const ROWS_OF: [u32; 3] = [6, 0, 4];
@@ -342,69 +343,119 @@ fn gradients_of_targets_and_vectors() {
     }
 }
 
-#[test]
-fn heads_average_vectors_and_have_gradients() {
-    for (heads, dim) in [(1, 1), (2, 3), (3, 17)] {
-        let of = Sequences::drawn(dim, heads * dim);
-        let scale = (1.0 / (dim as f64).sqrt()) as f32;
-        let d_output = Dice(8).numbers(ROWS * heads * dim);
-        let forward = |schedule| {
-            let (mut parts, mut output) =
-                (vec![0.0; ROWS * heads * STEPS], vec![f32::NAN; ROWS * heads * dim]);
-            let inputs = [&of.target, &of.vectors, &of.lengths];
-            let mut args: Vec<_> = inputs.map(|of| Arg::F(&of.lanes)).into();
-            args.extend([Arg::FMut(&mut parts), Arg::FMut(&mut output)]);
-            args.extend([ROWS, heads, dim, STEPS].map(n));
-            args.extend(inputs.map(|of| n(of.stride)));
-            args.push(Arg::F32(scale));
-            run("dense_heads", (ROWS * heads) as u64, schedule, &mut args);
-            (parts, output)
+/// Attention of several heads, and what its kernels should compute from the weights of steps.
+struct Heads {
+    heads: usize,
+    of: Sequences,
+    scale: f32,
+    d_output: Vec<f32>,
+    parts: Vec<f32>,
+    means: Vec<f32>,
+    d_scores: Vec<f32>,
+    d_queries: Vec<f32>,
+    d_vectors: Vec<f32>,
+}
+
+impl Heads {
+    fn drawn(heads: usize, dim: usize) -> Self {
+        let of_head = ROWS * heads;
+        let mut made = Self {
+            heads,
+            of: Sequences::drawn(dim, heads * dim),
+            scale: (1.0 / (dim as f64).sqrt()) as f32,
+            d_output: Dice(8).numbers(of_head * dim),
+            parts: vec![0.0; of_head * STEPS],
+            means: vec![0.0; of_head * dim],
+            d_scores: vec![0.0; of_head * STEPS],
+            d_queries: vec![0.0; of_head * dim],
+            d_vectors: vec![0.0; ROWS * STEPS * dim],
         };
-        let (parts, output) = forward(SCHEDULES[0]);
-        for schedule in SCHEDULES {
-            assert_eq!(forward(schedule), (parts.clone(), output.clone()));
-        }
-        let mut expected = vec![0.0; ROWS * heads * STEPS];
-        let mut means = vec![0.0; ROWS * heads * dim];
-        let (mut d_scores, mut d_queries) = (expected.clone(), means.clone());
-        let mut d_vectors = vec![0.0; ROWS * STEPS * dim];
+        made.parts = made.forward(SCHEDULES[0]).0;
         for (row, head) in places((ROWS, heads)) {
-            let (of_head, steps) = (row * heads + head, of.steps(row));
-            let q = |lane: usize| of.target.at(row, head * dim + lane);
-            let score = |step: usize| {
-                let vector = of.vector(row, step);
-                sum((0..dim).map(|lane| q(lane) * vector[lane])) * scale
-            };
-            let weights: Vec<f32> = (0..steps).map(|step| score(step).exp()).collect();
-            let total: f32 = weights.iter().sum();
-            let p = |step: usize| parts[of_head * STEPS + step];
-            let dy = &d_output[of_head * dim..][..dim];
-            let mut mean = 0.0;
-            for step in 0..steps {
-                expected[of_head * STEPS + step] = weights[step] / total;
-                let vector = of.vector(row, step);
-                let d = sum(dy.iter().zip(vector).map(|(dy, s)| dy * s));
-                d_scores[of_head * STEPS + step] = d;
-                mean += p(step) * d;
-                for lane in 0..dim {
-                    means[of_head * dim + lane] += p(step) * vector[lane];
-                }
-            }
-            for step in 0..steps {
-                let at = of_head * STEPS + step;
-                d_scores[at] = p(step) * (d_scores[at] - mean) * scale;
-                for lane in 0..dim {
-                    d_queries[of_head * dim + lane] += d_scores[at] * of.vector(row, step)[lane];
-                    d_vectors[(row * STEPS + step) * dim + lane] +=
-                        p(step) * dy[lane] + d_scores[at] * q(lane);
-                }
+            made.fill(row, head);
+        }
+        made
+    }
+
+    /// Weights of steps and output, launched.
+    fn forward(&self, schedule: Schedule) -> (Vec<f32>, Vec<f32>) {
+        let (mut parts, mut output) =
+            (vec![0.0; self.parts.len()], vec![f32::NAN; self.means.len()]);
+        let inputs = [&self.of.target, &self.of.vectors, &self.of.lengths];
+        let mut args: Vec<_> = inputs.map(|of| Arg::F(&of.lanes)).into();
+        args.extend([Arg::FMut(&mut parts), Arg::FMut(&mut output)]);
+        args.extend([ROWS, self.heads, self.of.dim, STEPS].map(n));
+        args.extend(inputs.map(|of| n(of.stride)));
+        args.push(Arg::F32(self.scale));
+        run("dense_heads", (ROWS * self.heads) as u64, schedule, &mut args);
+        (parts, output)
+    }
+
+    fn query(&self, row: usize, head: usize) -> Vec<f32> {
+        (0..self.of.dim).map(|lane| self.of.target.at(row, head * self.of.dim + lane)).collect()
+    }
+
+    /// The softmax of a head's dot products, from exponentials of the standard library.
+    fn softmax(&self, row: usize, head: usize) -> Vec<f32> {
+        let query = self.query(row, head);
+        let score = |step| {
+            sum(query.iter().zip(self.of.vector(row, step)).map(|(q, s)| q * s)) * self.scale
+        };
+        let all: Vec<f32> = (0..self.of.steps(row)).map(|step| score(step).exp()).collect();
+        let total: f32 = all.iter().sum();
+        all.iter().map(|weight| weight / total).collect()
+    }
+
+    /// Computes the mean and the gradients of a head.
+    fn fill(&mut self, row: usize, head: usize) {
+        let (dim, of_head, query) = (self.of.dim, row * self.heads + head, self.query(row, head));
+        let dy = self.d_output[of_head * dim..][..dim].to_vec();
+        let at = of_head * STEPS;
+        let mut mean = 0.0;
+        for step in 0..self.of.steps(row) {
+            let (p, vector) = (self.parts[at + step], self.of.vector(row, step));
+            let d = sum(dy.iter().zip(vector).map(|(dy, s)| dy * s));
+            self.d_scores[at + step] = d;
+            mean += p * d;
+            let means = self.means[of_head * dim..].iter_mut().zip(vector);
+            means.for_each(|(mean, s)| *mean += p * s);
+        }
+        for step in 0..self.of.steps(row) {
+            let p = self.parts[at + step];
+            let dz = p * (self.d_scores[at + step] - mean) * self.scale;
+            self.d_scores[at + step] = dz;
+            for lane in 0..dim {
+                self.d_queries[of_head * dim + lane] += dz * self.of.vector(row, step)[lane];
+                self.d_vectors[(row * STEPS + step) * dim + lane] +=
+                    p * dy[lane] + dz * query[lane];
             }
         }
-        near(&parts, &expected, "weights of steps");
-        assert_eq!(bits(&output), bits(&means));
+    }
+}
+
+#[test]
+fn heads_average_vectors() {
+    for (heads, dim) in [(1, 1), (2, 3), (3, 17)] {
+        let of = Heads::drawn(heads, dim);
+        for schedule in SCHEDULES {
+            let (parts, output) = of.forward(schedule);
+            assert_eq!((bits(&parts), bits(&output)), (bits(&of.parts), bits(&of.means)));
+        }
+        for (row, head) in places((ROWS, heads)) {
+            let parts = &of.parts[(row * heads + head) * STEPS..];
+            near(&parts[..of.of.steps(row)], &of.softmax(row, head), "weights of steps");
+        }
+    }
+}
+
+#[test]
+fn gradients_of_heads() {
+    for (heads, dim) in [(1, 1), (2, 3), (3, 17)] {
+        let Heads { of, scale, d_output, parts, d_scores, d_queries, d_vectors, .. } =
+            Heads::drawn(heads, dim);
         for schedule in SCHEDULES {
             let (mut scores, mut queries) =
-                (vec![0.0; ROWS * heads * STEPS], vec![f32::NAN; ROWS * heads * dim]);
+                (vec![0.0; d_scores.len()], vec![f32::NAN; d_queries.len()]);
             let mut args = vec![Arg::F(&of.vectors.lanes), Arg::F(&of.lengths.lanes)];
             args.extend([Arg::F(&parts), Arg::F(&d_output)]);
             args.extend([Arg::FMut(&mut scores), Arg::FMut(&mut queries)]);
@@ -413,7 +464,7 @@ fn heads_average_vectors_and_have_gradients() {
             run("dense_heads_backward", (ROWS * heads) as u64, schedule, &mut args);
             assert_eq!((bits(&scores), bits(&queries)), (bits(&d_scores), bits(&d_queries)));
         }
-        let none = vec![f32::NAN; ROWS * STEPS * dim];
+        let none = vec![f32::NAN; d_vectors.len()];
         check("dense_heads_to_vectors", (&none, &d_vectors), |to, schedule| {
             let mut args = vec![Arg::F(&of.target.lanes), Arg::F(&of.lengths.lanes)];
             args.extend([Arg::F(&parts), Arg::F(&d_scores), Arg::F(&d_output), Arg::FMut(to)]);
