@@ -9,14 +9,6 @@
 #include "sequence.h"
 #include "smooth.h"
 
-// A dot product of two vectors.
-struct OfVectors {
-    const f32* left;
-    const f32* right;
-
-    DEVICE_MEMBER f32 at(u32 lane) const { return left[lane] * right[lane]; }
-};
-
 // The sums of weights that meet the same values: A for the target, and B for a step and its product
 // with the target, from the weight [ q | s | q - s | q s ]. // A: (hidden, dim), B: (hidden, 2 dim)
 KERNEL_LANES(dense_attention_weights, IN(float) weight, OUT(float) a, OUT(float) b, u32 hidden,
@@ -68,6 +60,20 @@ DEVICE Step step_at(u64 item, const f32* lengths, const u32* firsts, const u32* 
     return Step{place.quotient, place.remainder, at, is_example && place.remainder < steps};
 }
 
+// The steps of an example that count, from row `first` of packed matrices on.
+struct Steps {
+    u64 first;
+    u32 count;
+};
+
+DEVICE Steps steps_at(u64 row, const f32* lengths, const u32* firsts, const u32* rows_of,
+                      u32 slot_rows, u32 stride, u32 steps_max) {
+    const Step first =
+        step_at(row * steps_max, lengths, firsts, rows_of, slot_rows, stride, steps_max);
+    const u32 steps = steps_of(lengths[element(row, stride, 0)], steps_max);
+    return Steps{first.at, first.counts ? steps : 0};
+}
+
 // The features of each step that counts: its vector, and its product with the target.
 KERNEL_LANES(dense_attention_features, IN(float) target, IN(float) vectors, IN(float) lengths,
              IN(u32) firsts, IN(u32) rows_of, OUT(float) features, u32 rows, u32 slot_rows,
@@ -108,7 +114,7 @@ KERNEL_LANES(dense_attention_hidden, INOUT(float) hidden, IN(float) of_targets, 
             h[lane] = 1.0f / (1.0f + smooth_exp_f32(-(h[lane] + u[lane])));
         }
         // The bias follows the weight.
-        parts[of.at] = sum_of_lanes(width, OfVectors{h, weight}) + weight[width];
+        parts[of.at] = dot_of_lanes(width, h, weight) + weight[width];
     }
 }
 
@@ -120,14 +126,12 @@ KERNEL_LANES(dense_attention_sum, IN(float) vectors, IN(float) parts, IN(float) 
     for (u64 item = first_item(); item < total; item += items_apart()) {
         const Divided place = divide(item, dim);
         const u64 row = place.quotient;
-        const Step first = step_at(row * steps_max, lengths, firsts, rows_of, slot_rows,
-                                   lengths_stride, steps_max);
-        const u32 steps =
-            first.counts ? steps_of(lengths[element(row, lengths_stride, 0)], steps_max) : 0;
+        const Steps of =
+            steps_at(row, lengths, firsts, rows_of, slot_rows, lengths_stride, steps_max);
         f32 sum = 0.0f;
-        for (u32 step = 0; step < steps; ++step) {
+        for (u32 step = 0; step < of.count; ++step) {
             const u64 lane = static_cast<u64>(step) * dim + place.remainder;
-            sum += parts[first.at + step] * vectors[element(row, vectors_stride, lane)];
+            sum += parts[of.first + step] * vectors[element(row, vectors_stride, lane)];
         }
         output[item] = sum;
     }
@@ -147,7 +151,7 @@ KERNEL_LANES(dense_attention_backward, IN(float) vectors, IN(float) hidden, IN(f
         }
         const f32* s =
             vectors + element(of.row, vectors_stride, static_cast<u64>(of.step) * dim);
-        const f32 d = sum_of_lanes(dim, OfVectors{d_output + of.row * dim, s});
+        const f32 d = dot_of_lanes(dim, d_output + of.row * dim, s);
         d_parts[of.at] = d;
         const f32* h = hidden + of.at * width;
         f32* to = d_hidden + of.at * width;
@@ -165,13 +169,11 @@ KERNEL_LANES(dense_attention_to_targets, IN(float) d_hidden, IN(float) lengths, 
     for (u64 item = first_item(); item < total; item += items_apart()) {
         const Divided place = divide(item, width);
         const u64 row = place.quotient;
-        const Step first = step_at(row * steps_max, lengths, firsts, rows_of, slot_rows,
-                                   lengths_stride, steps_max);
-        const u32 steps =
-            first.counts ? steps_of(lengths[element(row, lengths_stride, 0)], steps_max) : 0;
+        const Steps of =
+            steps_at(row, lengths, firsts, rows_of, slot_rows, lengths_stride, steps_max);
         f32 sum = 0.0f;
-        for (u32 step = 0; step < steps; ++step) {
-            sum += d_hidden[(first.at + step) * width + place.remainder];
+        for (u32 step = 0; step < of.count; ++step) {
+            sum += d_hidden[(of.first + step) * width + place.remainder];
         }
         d_of_targets[item] = sum;
     }
@@ -220,13 +222,11 @@ KERNEL_LANES(dense_attention_to_target, IN(float) vectors, IN(float) d_features,
     for (u64 item = first_item(); item < total; item += items_apart()) {
         const Divided place = divide(item, dim);
         const u64 row = place.quotient;
-        const Step first = step_at(row * steps_max, lengths, firsts, rows_of, slot_rows,
-                                   lengths_stride, steps_max);
-        const u32 steps =
-            first.counts ? steps_of(lengths[element(row, lengths_stride, 0)], steps_max) : 0;
+        const Steps of =
+            steps_at(row, lengths, firsts, rows_of, slot_rows, lengths_stride, steps_max);
         f32 sum = 0.0f;
-        for (u32 step = 0; step < steps; ++step) {
-            const f32 d = d_features[(first.at + step) * 2 * dim + dim + place.remainder];
+        for (u32 step = 0; step < of.count; ++step) {
+            const f32 d = d_features[(of.first + step) * 2 * dim + dim + place.remainder];
             const u64 lane = static_cast<u64>(step) * dim + place.remainder;
             sum += d * vectors[element(row, vectors_stride, lane)];
         }

@@ -6,14 +6,6 @@
 #include "sequence.h"
 #include "smooth.h"
 
-// A dot product of a query and a vector.
-struct OfQuery {
-    const f32* query;
-    const f32* vector;
-
-    DEVICE_MEMBER f32 at(u32 lane) const { return query[lane] * vector[lane]; }
-};
-
 // The weight of each step in each head, and the weighted sums.
 // // parts: (rows, heads, steps_max); output: (rows, heads, dim)
 KERNEL_LANES(dense_heads, IN(float) queries, IN(float) vectors, IN(float) lengths,
@@ -31,7 +23,7 @@ KERNEL_LANES(dense_heads, IN(float) queries, IN(float) vectors, IN(float) length
         f32 most = -__uint_as_float(0x7f800000);
         for (u32 step = 0; step < steps; ++step) {
             const f32* vector = of_row + static_cast<u64>(step) * dim;
-            weights[step] = sum_of_lanes(dim, OfQuery{query, vector}) * scale;
+            weights[step] = dot_of_lanes(dim, query, vector) * scale;
             most = weights[step] > most ? weights[step] : most;
         }
         f32 sum = 0.0f;
@@ -68,7 +60,7 @@ KERNEL_LANES(dense_heads_backward, IN(float) vectors, IN(float) lengths, IN(floa
         f32 mean = 0.0f;
         for (u32 step = 0; step < steps; ++step) {
             const f32* vector = of_row + static_cast<u64>(step) * dim;
-            scores[step] = sum_of_lanes(dim, OfQuery{d, vector});
+            scores[step] = dot_of_lanes(dim, d, vector);
             mean += weights[step] * scores[step];
         }
         for (u32 step = 0; step < steps; ++step) {

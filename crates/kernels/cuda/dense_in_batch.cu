@@ -7,8 +7,8 @@
 #include "lane_sums.h"
 #include "smooth.h"
 
-// What is kept of an example: the first row with its item, the logarithm of the sum over the other
-// items, and its item's correction.
+// Lanes kept for each example: the first row with the same item, the logarithm of the sum over the
+// other items, and the item's correction.
 #define KEPT 3
 #define BINS 65536
 // Logit of an example without other items.
@@ -165,20 +165,12 @@ KERNEL_LANES(dense_in_batch_backward, INOUT(float) scores, IN(u32) rows_of, IN(f
     }
 }
 
-// Terms of the dot product of a pair.
-struct OfPair {
-    const f32* user;
-    const f32* item;
-
-    DEVICE_MEMBER f32 at(u32 lane) const { return user[lane] * item[lane]; }
-};
-
 // The scores of the pairs themselves, for evaluations.
 KERNEL_LANES(dense_pair_scores, IN(float) users, IN(float) items, OUT(float) output, u32 rows,
              u32 columns, u32 user_stride, u32 item_stride, float factor) {
     for (u64 row = first_item(); row < rows; row += items_apart()) {
-        const OfPair pair = {users + element(row, user_stride, 0),
-                             items + element(row, item_stride, 0)};
-        output[row] = factor * sum_of_lanes(columns, pair);
+        const f32 dot = dot_of_lanes(columns, users + element(row, user_stride, 0),
+                                     items + element(row, item_stride, 0));
+        output[row] = factor * dot;
     }
 }

@@ -21,22 +21,14 @@ KERNEL_LANES(dense_multiply, IN(float) left, IN(float) right, INOUT(float) to, u
     }
 }
 
-// Terms of a dot product.
-struct Products {
-    const f32* left;
-    const f32* right;
-
-    DEVICE_MEMBER f32 at(u32 lane) const { return left[lane] * right[lane]; }
-};
-
 // Stores the dot product of each row of `left` and `right` in column 0 of `to`, or adds it. If
 // `right_stride` is 0, all rows of `left` are multiplied by one vector.
 KERNEL_LANES(dense_row_dots, IN(float) left, IN(float) right, INOUT(float) to, u32 rows,
              u32 columns, u32 left_stride, u32 right_stride, u32 to_stride, u32 adds) {
     for (u64 row = first_item(); row < rows; row += items_apart()) {
-        const Products products = {left + element(row, left_stride, 0),
-                                   right + element(row, right_stride, 0)};
-        put(to + element(row, to_stride, 0), sum_of_lanes(columns, products), adds);
+        const f32 dot = dot_of_lanes(columns, left + element(row, left_stride, 0),
+                                     right + element(row, right_stride, 0));
+        put(to + element(row, to_stride, 0), dot, adds);
     }
 }
 

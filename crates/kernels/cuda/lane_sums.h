@@ -47,3 +47,16 @@ DEVICE f32 sum_of_lanes(u32 count, const Term& term) {
     }
     return sum.total();
 }
+
+// Terms of a dot product.
+struct Products {
+    const f32* left;
+    const f32* right;
+
+    DEVICE_MEMBER f32 at(u32 lane) const { return left[lane] * right[lane]; }
+};
+
+// The dot product of two vectors of `count` lanes.
+DEVICE f32 dot_of_lanes(u32 count, const f32* left, const f32* right) {
+    return sum_of_lanes(count, Products{left, right});
+}

@@ -30,7 +30,7 @@ fn items(dice: &mut Dice) -> Matrix {
     items
 }
 
-/// What is kept of each example before scores are computed, without corrections.
+/// Kept lanes of each example before scores are computed, with corrections of 0.
 fn numbers(items: &Matrix) -> Vec<f32> {
     let mut kept = vec![0.0; 3 * ROWS];
     for (row, block) in examples() {

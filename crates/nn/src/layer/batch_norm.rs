@@ -322,7 +322,8 @@ struct Distribute<'a, T> {
     mean: &'a [T],           // (channels)
     inverse: &'a [T],        // (channels)
     scale: &'a [T],          // (channels)
-    gradients: [&'a [T]; 2], // of scale and shift // (channels)
+    /// Gradients of scale and shift. // (channels)
+    gradients: [&'a [T]; 2],
     out: GradientOut<'a, T>, // (rows, at most channels * places)
 }
 

@@ -313,8 +313,8 @@ impl<T: Scalar> Layer<T> for TargetAttention {
     }
 }
 
-/// The rows of a chunk of `count` steps, followed by zeros. Products always have whole chunks, so
-/// that the number of steps doesn't affect their shapes, and with them the order of sums.
+/// The rows of a chunk of `count` steps, padded with zeros. Products always have whole chunks, so
+/// neither their shapes nor the order of their sums depends on the number of steps.
 fn whole_chunk<T: Scalar>(lanes: &mut [T], count: usize) -> Matrix<'_, T> {
     let columns = lanes.len() / CHUNK;
     lanes[count * columns..].fill(T::ZERO);
