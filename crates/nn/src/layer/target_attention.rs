@@ -26,9 +26,9 @@
 //! ```
 //!
 //! The steps of all examples of a block, in order, are divided into chunks, whose features f are
-//! gathered in one matrix each. Only the last chunk of a block is padded, with zeros, so work is
-//! nearly proportional to the lengths. In the backward pass, `[ f_s | f_p ]` is the gradient of the
-//! features:
+//! gathered in one matrix each. Only the last chunk of a block is padded, with zeros to a multiple
+//! of [`MULTIPLE`] steps, so work is nearly proportional to the lengths. In the backward pass,
+//! `[ f_s | f_p ]` is the gradient of the features:
 //!
 //! ```text
 //! da = dy·s_t,     dw += da h,   dc += da,   dz = da w ∘ h ∘ (1 - h)
@@ -58,6 +58,11 @@ use crate::parameter::{Initial, ParameterShape};
 
 /// The most steps whose features are gathered at a time.
 const CHUNK: usize = 256;
+
+/// Products have a multiple of this many steps; a divisor of [`CHUNK`]. Longer products with zeros
+/// for more steps give the same bits, as do those by B instead of its transpose, so a device may
+/// always multiply whole chunks.
+const MULTIPLE: usize = 16;
 
 /// Sums the vectors of a sequence, weighted by a small network of the target and each vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +181,7 @@ impl<T: Scalar> Layer<T> for TargetAttention {
     }
 
     /// A and B; features, their gradients and the hidden layer's of a chunk; u; gradients of A, B,
-    /// u, the targets and all steps.
+    /// u, the targets and all steps. The forward pass has B's transpose in place of its gradient.
     fn scratch_lanes(&self, rows: usize) -> usize {
         let weights: usize = self.lanes_of_weights().iter().sum();
         let chunk = CHUNK * (2 * self.features() + self.hidden);
@@ -204,9 +209,12 @@ impl<T: Scalar> Layer<T> for TargetAttention {
         let (sequences, rows) = (self.sequences(&pass.inputs), pass.output.rows());
         let [for_a, for_b] = self.lanes_of_weights();
         let of_chunk = [CHUNK * self.features(), CHUNK * self.hidden];
-        let [a, b, of_targets, features, products] =
-            divided(pass.scratch, [for_a, for_b, rows * self.hidden, of_chunk[0], of_chunk[1]]);
+        let [a, b, b_transposed, of_targets, features, products] = divided(
+            pass.scratch,
+            [for_a, for_b, for_b, rows * self.hidden, of_chunk[0], of_chunk[1]],
+        );
         let weights = self.add_up(of_hidden, [a, b]);
+        let of_features = plain(transpose(weights.of_features, b_transposed));
         let mut of_targets = MatrixMut::packed(of_targets, rows, self.hidden);
         for row in 0..rows {
             pass.output.row(row).fill(T::ZERO);
@@ -220,13 +228,18 @@ impl<T: Scalar> Layer<T> for TargetAttention {
             let (places, count, first) = (chunk.places(), chunk.count, chunk.first);
             let gathered = MatrixMut::packed(&mut *features, count, self.features());
             Arch::new().dispatch(Gather { sequences, places, features: gathered });
-            let all = whole_chunk(features, count);
-            let to = MatrixMut::packed(&mut *products, CHUNK, self.hidden);
-            let of_features = transposed(weights.of_features);
+            let hidden = &mut hidden[first * self.hidden..];
+            let all = padded(features, count, self.features());
+            let lanes = all.rows() * self.hidden;
+            // Results of zeros are overwritten by the next chunk, or never read.
+            let fits = hidden.len() >= lanes;
+            let to = if fits { &mut hidden[..lanes] } else { &mut products[..lanes] };
+            let to = MatrixMut::packed(to, all.rows(), self.hidden);
             pass.gemm.multiply(to, Write::Overwrite, plain(all), of_features);
-            let lanes = count * self.hidden;
-            let hidden = &mut hidden[first * self.hidden..][..lanes];
-            hidden.copy_from_slice(&products[..lanes]);
+            let hidden = &mut hidden[..count * self.hidden];
+            if !fits {
+                hidden.copy_from_slice(&products[..hidden.len()]);
+            }
             let hidden = MatrixMut::packed(hidden, count, self.hidden);
             Arch::new().dispatch(Attend {
                 sequences,
@@ -271,12 +284,14 @@ impl<T: Scalar> Layer<T> for TargetAttention {
                 d_of_targets: MatrixMut::packed(&mut *d_of_targets, rows, self.hidden),
                 d_others: &mut *d_others,
             });
-            let d_sums = whole_chunk(d_sums_of, count);
-            let gathered = whole_chunk(gathered_of, count);
+            let d_sums = padded(d_sums_of, count, self.hidden);
+            let gathered = padded(gathered_of, count, features);
             let to = MatrixMut::packed(&mut *d_b, self.hidden, features);
             pass.gemm.multiply(to, Write::Accumulate, transposed(d_sums), plain(gathered));
             if reaches_inputs {
-                let mut d_gathered = MatrixMut::packed(&mut *d_gathered, CHUNK, features);
+                let lanes = d_sums.rows() * features;
+                let mut d_gathered =
+                    MatrixMut::packed(&mut d_gathered[..lanes], d_sums.rows(), features);
                 let (to, of_features) = (d_gathered.reborrow(), plain(weights.of_features));
                 pass.gemm.multiply(to, Write::Overwrite, plain(d_sums), of_features);
                 Arch::new().dispatch(ToInputs {
@@ -313,12 +328,20 @@ impl<T: Scalar> Layer<T> for TargetAttention {
     }
 }
 
-/// The rows of a chunk of `count` steps, padded with zeros. Products always have whole chunks, so
-/// neither their shapes nor the order of their sums depends on the number of steps.
-fn whole_chunk<T: Scalar>(lanes: &mut [T], count: usize) -> Matrix<'_, T> {
-    let columns = lanes.len() / CHUNK;
-    lanes[count * columns..].fill(T::ZERO);
-    Matrix::packed(lanes, CHUNK, columns)
+/// The rows of a chunk of `count` steps, padded with zeros.
+fn padded<T: Scalar>(lanes: &mut [T], count: usize, columns: usize) -> Matrix<'_, T> {
+    let rows = count.next_multiple_of(MULTIPLE);
+    lanes[count * columns..rows * columns].fill(T::ZERO);
+    Matrix::packed(&lanes[..rows * columns], rows, columns)
+}
+
+/// Writes the transpose of `of` to `lanes`.
+fn transpose<'a, T: Scalar>(of: Matrix<'_, T>, lanes: &'a mut [T]) -> Matrix<'a, T> {
+    for row in 0..of.rows() {
+        let column = lanes[row..].iter_mut().step_by(of.rows());
+        column.zip(of.row(row)).for_each(|(to, from)| *to = *from);
+    }
+    Matrix::packed(lanes, of.columns(), of.rows())
 }
 
 /// The first parts of `lanes`, of these lengths.

@@ -2,8 +2,8 @@
 //!
 //! The steps of a block that count are packed, as on the processor, but products have a row for
 //! every step that could count: their numbers don't depend on the data, so a pass can be captured.
-//! They have the processor's shapes, chunks of [`CHUNK`] steps with zeros after the last, so bits
-//! are the same.
+//! They are over chunks of [`CHUNK`] steps with zeros after the last, in the processor's order, so
+//! bits are the same.
 
 use stepwell_device::{Arg, Layout, Shape};
 use stepwell_nn::NodeView;
@@ -61,7 +61,8 @@ impl<'a> Passes<'a> {
         Ok(Attending { of, room, target, vectors, lengths, parts, hidden, start })
     }
 
-    /// Places of steps for each block: whole chunks, as slots have a multiple of [`CHUNK`] rows.
+    /// Places of steps for each block: whole chunks, by the multiple of rows that
+    /// slots have.
     fn places(&self, of: Attention) -> usize {
         self.sizes.slot_rows * of.steps_max
     }

@@ -45,7 +45,8 @@ impl Softmax {
     }
 }
 
-/// Steps that the processor multiplies at a time in attention to sequences.
+/// Steps that are multiplied at a time in attention to sequences; the processor pads the last chunk
+/// less, which gives the same bits.
 pub(super) const CHUNK: usize = 256;
 
 /// Constants of an attention to a sequence.
@@ -71,6 +72,8 @@ pub(super) struct AttentionLanes {
     pub(super) of_target: usize,
     /// Lanes of a target.
     pub(super) target: usize,
+    /// Multiples of this many examples fill whole chunks with their steps.
+    pub(super) multiple: usize,
 }
 
 impl AttentionLanes {
@@ -84,6 +87,7 @@ impl AttentionLanes {
                 hidden: steps_max * hidden,
                 of_target: hidden,
                 target: dim,
+                multiple: CHUNK >> steps_max.trailing_zeros().min(CHUNK.ilog2()),
             }),
             _ => None,
         });
@@ -94,6 +98,7 @@ impl AttentionLanes {
             hidden: one.hidden.max(other.hidden),
             of_target: one.of_target.max(other.of_target),
             target: one.target.max(other.target),
+            multiple: one.multiple.max(other.multiple),
         })
     }
 

@@ -5,7 +5,7 @@ use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
 use stepwell_engine::Blocks;
 use stepwell_nn::{Graph, NodeView, Operation};
 
-use super::block_layers::{AttentionLanes, CHUNK, moment_lanes};
+use super::block_layers::{AttentionLanes, moment_lanes};
 use crate::dense::LANES;
 use crate::models::Model;
 use crate::run_plan::RunPlan;
@@ -70,7 +70,7 @@ impl Sizes {
         let own = all.div_ceil(ranks);
         let devices = devices.clamp(1, own);
         let attention = AttentionLanes::of(graph.nodes());
-        let multiple = if attention.is_some() { CHUNK } else { MULTIPLE };
+        let multiple = attention.map_or(MULTIPLE, |of| of.multiple.max(MULTIPLE));
         let slot_rows = batching.full_mini_batch().largest().next_multiple_of(multiple);
         let subtrees = |rank: usize, device: usize| {
             let own = Blocks::new(0, all).of_rank(RankOf { rank, ranks });
