@@ -151,5 +151,6 @@ fn check_layer(number: usize, layer: &LayerConfig) -> Outcome {
         (least, usize::MAX) => format!("{least} or more"),
         (least, most) => format!("{least} to {most}"),
     };
-    Err(format!("{} has {count} names: {kind} takes {wanted}", key("inputs")))
+    let names = if count == 1 { "name" } else { "names" };
+    Err(format!("{} has {count} {names}: {kind} takes {wanted}", key("inputs")))
 }

@@ -34,8 +34,20 @@ fn no_toml(name: &str, text: &str, error: &toml::de::Error) -> String {
         (why @ "duplicate key", Some(key)) => {
             format!("{name}:{line}: {why} {}: keep one", key.trim())
         }
-        (why, _) => format!("{name}:{line}: {why}"),
+        (why, _) => match unquoted(text.lines().nth(line - 1).unwrap_or_default()) {
+            Some((key, word)) => format!("{name}:{line}: put text in quotes: {key} = \"{word}\""),
+            None => format!("{name}:{line}: {why}"),
+        },
     }
+}
+
+/// Key and value of a line `key = word`, a word without quotes.
+fn unquoted(line: &str) -> Option<(&str, &str)> {
+    let (key, rest) = line.split_once('=')?;
+    let word = rest.split('#').next().unwrap_or_default().trim();
+    let first = word.chars().next()?;
+    let is_word = first.is_alphabetic() && !word.contains(['"', '\'', '=']);
+    is_word.then_some((key.trim(), word))
 }
 
 /// Reads the settings of `text`, from file `name`, into `config`; returns the keys that it sets.

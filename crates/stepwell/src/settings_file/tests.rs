@@ -132,6 +132,8 @@ fn tables_that_are_none_are_refused_where_they_stand() {
     assert!(unknown.starts_with(&format!("run.toml:3: {meant}")), "{unknown}");
     let kind = error("[tables.users]\nlr = 'fast'");
     assert_eq!(kind, "run.toml:2: tables.users.lr = fast: give a number");
+    let word = error("[optim.dense]\nema = none  # no mean");
+    assert_eq!(word, "run.toml:2: put text in quotes: ema = \"none\"");
     let range = error("[tables.users]\n\ndim = 5000");
     assert_eq!(range, "run.toml:3: tables.users.dim is 5000: give at most 4096");
 }

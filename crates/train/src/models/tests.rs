@@ -187,7 +187,7 @@ fn layers_that_fit_nothing_are_refused_by_name() {
         ),
         (
             vec![LayerConfig::new("a", LayerKind::Multiply, &["input"])],
-            "model.layers.1.inputs has 1 names: multiply takes 2",
+            "model.layers.1.inputs has 1 name: multiply takes 2",
         ),
         (
             vec![LayerConfig {
