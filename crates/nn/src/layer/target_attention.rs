@@ -27,8 +27,9 @@
 //!
 //! The steps of all examples of a block, in order, are divided into chunks, whose features f are
 //! gathered in one matrix each. Only the last chunk of a block is padded, with zeros to a multiple
-//! of [`MULTIPLE`] steps, so work is nearly proportional to the lengths. In the backward pass,
-//! `[ f_s | f_p ]` is the gradient of the features:
+//! of [`MULTIPLE`] steps, so work is nearly proportional to the lengths. More zeros give the same
+//! bits, so a device may always multiply whole chunks. In the backward pass, `[ f_s | f_p ]` is the
+//! gradient of the features:
 //!
 //! ```text
 //! da = dy·s_t,     dw += da h,   dc += da,   dz = da w ∘ h ∘ (1 - h)
@@ -59,10 +60,11 @@ use crate::parameter::{Initial, ParameterShape};
 /// The most steps whose features are gathered at a time.
 const CHUNK: usize = 256;
 
-/// Products have a multiple of this many steps; a divisor of [`CHUNK`]. Longer products with zeros
-/// for more steps give the same bits, as do those by B instead of its transpose, so a device may
-/// always multiply whole chunks.
+/// Products have a multiple of this many steps; a divisor of [`CHUNK`].
 const MULTIPLE: usize = 16;
+
+/// Products of at most this many values may add up in another order.
+const SMALL_PRODUCT: usize = 256;
 
 /// Sums the vectors of a sequence, weighted by a small network of the target and each vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +132,12 @@ impl TargetAttention {
         }
     }
 
+    /// Steps of the products of a chunk of `count` steps.
+    fn padded(&self, count: usize) -> usize {
+        let least = SMALL_PRODUCT / self.hidden + 1;
+        count.max(least).next_multiple_of(MULTIPLE).min(CHUNK)
+    }
+
     fn sequences<'a, T: Scalar>(&self, inputs: &Inputs<'a, T>) -> Sequences<'a, T> {
         let [target, vectors, lengths] = [0, 1, 2].map(|index| inputs.get(index));
         Sequences { layer: *self, target, vectors, lengths }
@@ -181,7 +189,7 @@ impl<T: Scalar> Layer<T> for TargetAttention {
     }
 
     /// A and B; features, their gradients and the hidden layer's of a chunk; u; gradients of A, B,
-    /// u, the targets and all steps. The forward pass has B's transpose in place of its gradient.
+    /// u, the targets and all steps.
     fn scratch_lanes(&self, rows: usize) -> usize {
         let weights: usize = self.lanes_of_weights().iter().sum();
         let chunk = CHUNK * (2 * self.features() + self.hidden);
@@ -209,12 +217,9 @@ impl<T: Scalar> Layer<T> for TargetAttention {
         let (sequences, rows) = (self.sequences(&pass.inputs), pass.output.rows());
         let [for_a, for_b] = self.lanes_of_weights();
         let of_chunk = [CHUNK * self.features(), CHUNK * self.hidden];
-        let [a, b, b_transposed, of_targets, features, products] = divided(
-            pass.scratch,
-            [for_a, for_b, for_b, rows * self.hidden, of_chunk[0], of_chunk[1]],
-        );
+        let [a, b, of_targets, features, products] =
+            divided(pass.scratch, [for_a, for_b, rows * self.hidden, of_chunk[0], of_chunk[1]]);
         let weights = self.add_up(of_hidden, [a, b]);
-        let of_features = plain(transpose(weights.of_features, b_transposed));
         let mut of_targets = MatrixMut::packed(of_targets, rows, self.hidden);
         for row in 0..rows {
             pass.output.row(row).fill(T::ZERO);
@@ -229,12 +234,14 @@ impl<T: Scalar> Layer<T> for TargetAttention {
             let gathered = MatrixMut::packed(&mut *features, count, self.features());
             Arch::new().dispatch(Gather { sequences, places, features: gathered });
             let hidden = &mut hidden[first * self.hidden..];
-            let all = padded(features, count, self.features());
-            let lanes = all.rows() * self.hidden;
+            let steps = self.padded(count);
+            let all = with_zeros(features, count, (steps, self.features()));
+            let of_features = transposed(weights.of_features);
+            let lanes = steps * self.hidden;
             // Results of zeros are overwritten by the next chunk, or never read.
             let fits = hidden.len() >= lanes;
             let to = if fits { &mut hidden[..lanes] } else { &mut products[..lanes] };
-            let to = MatrixMut::packed(to, all.rows(), self.hidden);
+            let to = MatrixMut::packed(to, steps, self.hidden);
             pass.gemm.multiply(to, Write::Overwrite, plain(all), of_features);
             let hidden = &mut hidden[..count * self.hidden];
             if !fits {
@@ -284,14 +291,14 @@ impl<T: Scalar> Layer<T> for TargetAttention {
                 d_of_targets: MatrixMut::packed(&mut *d_of_targets, rows, self.hidden),
                 d_others: &mut *d_others,
             });
-            let d_sums = padded(d_sums_of, count, self.hidden);
-            let gathered = padded(gathered_of, count, features);
+            let steps = self.padded(count);
+            let d_sums = with_zeros(d_sums_of, count, (steps, self.hidden));
+            let gathered = with_zeros(gathered_of, count, (steps, features));
             let to = MatrixMut::packed(&mut *d_b, self.hidden, features);
             pass.gemm.multiply(to, Write::Accumulate, transposed(d_sums), plain(gathered));
             if reaches_inputs {
-                let lanes = d_sums.rows() * features;
-                let mut d_gathered =
-                    MatrixMut::packed(&mut d_gathered[..lanes], d_sums.rows(), features);
+                let d_gathered = &mut d_gathered[..steps * features];
+                let mut d_gathered = MatrixMut::packed(d_gathered, steps, features);
                 let (to, of_features) = (d_gathered.reborrow(), plain(weights.of_features));
                 pass.gemm.multiply(to, Write::Overwrite, plain(d_sums), of_features);
                 Arch::new().dispatch(ToInputs {
@@ -328,20 +335,14 @@ impl<T: Scalar> Layer<T> for TargetAttention {
     }
 }
 
-/// The rows of a chunk of `count` steps, padded with zeros.
-fn padded<T: Scalar>(lanes: &mut [T], count: usize, columns: usize) -> Matrix<'_, T> {
-    let rows = count.next_multiple_of(MULTIPLE);
+/// A matrix of this shape, in `lanes`: after `count` rows, all are 0.
+fn with_zeros<T: Scalar>(
+    lanes: &mut [T],
+    count: usize,
+    (rows, columns): (usize, usize),
+) -> Matrix<'_, T> {
     lanes[count * columns..rows * columns].fill(T::ZERO);
     Matrix::packed(&lanes[..rows * columns], rows, columns)
-}
-
-/// Writes the transpose of `of` to `lanes`.
-fn transpose<'a, T: Scalar>(of: Matrix<'_, T>, lanes: &'a mut [T]) -> Matrix<'a, T> {
-    for row in 0..of.rows() {
-        let column = lanes[row..].iter_mut().step_by(of.rows());
-        column.zip(of.row(row)).for_each(|(to, from)| *to = *from);
-    }
-    Matrix::packed(lanes, of.columns(), of.rows())
 }
 
 /// The first parts of `lanes`, of these lengths.
