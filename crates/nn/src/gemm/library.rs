@@ -38,7 +38,7 @@ impl<T: Scalar> Kernel<T> for F32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Gemm, plain, transposed};
+    use super::super::{Gemm, Precision, plain, transposed};
     use super::*;
     use crate::Matrix;
     use stepwell_base::random::Stream;
@@ -84,8 +84,13 @@ mod tests {
     /// Products of at most 256 elements may have another order.
     #[test]
     fn zeros_below_change_no_bits() {
-        let (mut scratch, most) = (Scratch::default(), 256);
-        let mut gemm = Gemm::new(&F32, &mut scratch);
+        for precision in Precision::ALL {
+            zeros_below_change_nothing(&mut Gemm::new(precision.kernel(), &mut Scratch::default()));
+        }
+    }
+
+    fn zeros_below_change_nothing(gemm: &mut Gemm<'_, f32>) {
+        let most = 256;
         let sizes = [1, 2, 3, 8, 16, 17, 31, 40, 128];
         for (n, depth, rows) in sizes.into_iter().flat_map(|n| {
             let depths = [2, 4, 14, 20, 64, 128].into_iter();

@@ -55,7 +55,10 @@ impl Layers {
                 width,
             ),
             1 => ("layer_norm", vec![input], String::new(), width),
-            2 => ("unit_length", vec![input], String::new(), width),
+            2 => {
+                let kind = dice.pick(&["unit_length", "batch_norm", "dice"]);
+                (kind, vec![input], String::new(), width)
+            }
             3 => {
                 ("dropout", vec![input], format!(", rate = {}", dice.pick(&["0.1", "0.7"])), width)
             }
@@ -115,8 +118,9 @@ mod tests {
             }
             texts += &text;
         }
-        let kinds = ["activate", "layer_norm", "unit_length", "dropout", "cross_vector", "add"];
-        assert!(kinds.iter().all(|kind| texts.contains(kind)));
+        let of_columns = ["activate", "layer_norm", "unit_length", "batch_norm", "dice", "dropout"];
+        let kinds = of_columns.into_iter().chain(["cross_vector", "add"]);
+        assert!(kinds.into_iter().all(|kind| texts.contains(&format!("\"{kind}\""))));
         assert!(texts.contains("\"multiply\"") && texts.contains("first_order"));
     }
 }
