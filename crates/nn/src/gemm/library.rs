@@ -98,7 +98,8 @@ mod tests {
         }) {
             let numbers = |name: &[u8], count| numbers::<f32>(name, count);
             let (mut a, mut d) = (numbers(b"a", most * depth), numbers(b"d", most * n));
-            (a[rows * depth..].fill(0.0), d[rows * n..].fill(0.0));
+            a[rows * depth..].fill(0.0);
+            d[rows * n..].fill(0.0);
             let b = numbers(b"b", n * depth);
             let b = Matrix::packed(&b, n, depth);
             let mut products = |all: usize| {

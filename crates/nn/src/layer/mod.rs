@@ -9,6 +9,7 @@
 
 mod activate;
 mod add;
+mod attention_steps;
 mod batch_norm;
 mod concat;
 mod convolution;

@@ -44,21 +44,16 @@
 //! run over the lanes in the order of `lane_sums`. The logistic function is computed in the type
 //! of the numbers.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 
 use super::add::copy;
-use super::lane_sums::dot;
-use super::lanes::set;
-use super::sequence::steps_of;
-use super::{
-    Backward, Flops, Forward, GradientOut, Inputs, Layer, Operation, Reads, clear_columns,
+use super::attention_steps::{
+    Attend, AttendBack, CHUNK, Chunk, Gather, Sequences, SumRows, ToInputs,
 };
+use super::{Backward, Flops, Forward, Inputs, Layer, Operation, Reads, clear_columns};
 use crate::gemm::{Scalar, plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
-
-/// The most steps whose features are gathered at a time.
-const CHUNK: usize = 256;
 
 /// Products have a multiple of this many steps; a divisor of [`CHUNK`].
 const MULTIPLE: usize = 16;
@@ -140,7 +135,7 @@ impl TargetAttention {
 
     fn sequences<'a, T: Scalar>(&self, inputs: &Inputs<'a, T>) -> Sequences<'a, T> {
         let [target, vectors, lengths] = [0, 1, 2].map(|index| inputs.get(index));
-        Sequences { layer: *self, target, vectors, lengths }
+        Sequences { dim: self.dim, steps_max: self.steps_max, target, vectors, lengths }
     }
 }
 
@@ -235,7 +230,7 @@ impl<T: Scalar> Layer<T> for TargetAttention {
             Arch::new().dispatch(Gather { sequences, places, features: gathered });
             let hidden = &mut hidden[first * self.hidden..];
             let steps = self.padded(count);
-            let all = with_zeros(features, count, (steps, self.features()));
+            let all = with_zeros(features, count, [steps, self.features()]);
             let of_features = transposed(weights.of_features);
             let lanes = steps * self.hidden;
             // Results of zeros are overwritten by the next chunk, or never read.
@@ -292,8 +287,8 @@ impl<T: Scalar> Layer<T> for TargetAttention {
                 d_others: &mut *d_others,
             });
             let steps = self.padded(count);
-            let d_sums = with_zeros(d_sums_of, count, (steps, self.hidden));
-            let gathered = with_zeros(gathered_of, count, (steps, features));
+            let d_sums = with_zeros(d_sums_of, count, [steps, self.hidden]);
+            let gathered = with_zeros(gathered_of, count, [steps, features]);
             let to = MatrixMut::packed(&mut *d_b, self.hidden, features);
             pass.gemm.multiply(to, Write::Accumulate, transposed(d_sums), plain(gathered));
             if reaches_inputs {
@@ -336,11 +331,8 @@ impl<T: Scalar> Layer<T> for TargetAttention {
 }
 
 /// A matrix of this shape, in `lanes`: after `count` rows, all are 0.
-fn with_zeros<T: Scalar>(
-    lanes: &mut [T],
-    count: usize,
-    (rows, columns): (usize, usize),
-) -> Matrix<'_, T> {
+fn with_zeros<T: Scalar>(lanes: &mut [T], count: usize, shape: [usize; 2]) -> Matrix<'_, T> {
+    let [rows, columns] = shape;
     lanes[count * columns..rows * columns].fill(T::ZERO);
     Matrix::packed(&lanes[..rows * columns], rows, columns)
 }
@@ -391,219 +383,4 @@ impl<'a, T: Scalar> Scratch<'a, T> {
 struct Weights<'a, T> {
     of_target: Matrix<'a, T>,   // (hidden, dim)
     of_features: Matrix<'a, T>, // (hidden, 2 dim)
-}
-
-/// Inputs of a block.
-#[derive(Clone, Copy)]
-struct Sequences<'a, T> {
-    layer: TargetAttention,
-    target: Matrix<'a, T>,  // (rows, dim)
-    vectors: Matrix<'a, T>, // (rows, steps_max * dim)
-    lengths: Matrix<'a, T>, // (rows, 1)
-}
-
-impl<'a, T: Scalar> Sequences<'a, T> {
-    /// Number of steps of an example.
-    fn steps(&self, row: usize) -> usize {
-        steps_of(self.lengths.row(row)[0], self.layer.steps_max)
-    }
-
-    #[inline(always)]
-    fn vector(&self, Place { row, step }: Place) -> &'a [T] {
-        let dim = self.layer.dim;
-        &self.vectors.row(row)[step * dim..][..dim]
-    }
-
-    /// Writes the gradients of all steps that count to where they belong; others have none.
-    fn spread(&self, d_steps: &[T], mut out: GradientOut<'_, T>) {
-        let (dim, mut of_steps) = (self.layer.dim, d_steps.chunks_exact(self.layer.dim));
-        for row in 0..self.vectors.rows() {
-            let gradient = out.gradient.row(row);
-            if out.write == Write::Overwrite {
-                gradient.fill(T::ZERO);
-            }
-            let steps = of_steps.by_ref().take(self.steps(row));
-            let mut vectors = gradient.chunks_mut(dim);
-            for d_step in steps {
-                // Only the first columns may need a gradient.
-                let lanes = vectors.next().unwrap_or_default();
-                lanes.iter_mut().zip(d_step).for_each(|(d, by)| *d += *by);
-            }
-        }
-    }
-}
-
-/// A step of an example.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    row: usize,
-    step: usize,
-}
-
-/// Consecutive steps that count, of all examples in order.
-struct Chunk {
-    places: [Place; CHUNK],
-    count: usize,
-    /// Number of steps in earlier chunks.
-    first: usize,
-    /// The place after the last.
-    next: Place,
-}
-
-impl Chunk {
-    /// The empty chunk before the first.
-    fn new() -> Self {
-        Self { places: [Place::default(); CHUNK], count: 0, first: 0, next: Place::default() }
-    }
-
-    /// Moves on to the next chunk; false if there is none.
-    fn advance<T: Scalar>(&mut self, sequences: &Sequences<'_, T>) -> bool {
-        self.first += self.count;
-        self.count = 0;
-        let mut start = self.next.step;
-        for row in self.next.row..sequences.lengths.rows() {
-            for step in start..sequences.steps(row) {
-                if self.count == CHUNK {
-                    self.next = Place { row, step };
-                    return true;
-                }
-                self.places[self.count] = Place { row, step };
-                self.count += 1;
-            }
-            start = 0;
-        }
-        self.next = Place { row: sequences.lengths.rows(), step: 0 };
-        self.count > 0
-    }
-
-    fn places(&self) -> &[Place] {
-        &self.places[..self.count]
-    }
-}
-
-/// Writes the features of a chunk.
-struct Gather<'a, T> {
-    sequences: Sequences<'a, T>,
-    places: &'a [Place],
-    features: MatrixMut<'a, T>, // (steps, 2 dim)
-}
-
-impl<T: Scalar> WithSimd for Gather<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, _: S) {
-        let dim = self.sequences.layer.dim;
-        for (index, place) in self.places.iter().enumerate() {
-            let q = self.sequences.target.row(place.row);
-            let s = self.sequences.vector(*place);
-            let (vector, products) = self.features.row(index).split_at_mut(dim);
-            set(vector, [s], |_, [s]| s);
-            set(products, [q, s], |_, [q, s]| q * s);
-        }
-    }
-}
-
-/// Computes the hidden layer and the weight of each step of a chunk, and adds up its vectors.
-struct Attend<'a, T> {
-    sequences: Sequences<'a, T>,
-    places: &'a [Place],
-    of_targets: Matrix<'a, T>, // (rows, hidden)
-    weight: &'a [T],           // (hidden)
-    bias: T,
-    hidden: MatrixMut<'a, T>, // (steps, hidden)
-    parts: &'a mut [T],       // (steps)
-    output: MatrixMut<'a, T>, // (rows, dim)
-}
-
-impl<T: Scalar> WithSimd for Attend<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, _: S) {
-        for (index, place) in self.places.iter().enumerate() {
-            let s = self.sequences.vector(*place);
-            let hidden = self.hidden.row(index);
-            set(hidden, [self.of_targets.row(place.row)], |z, [u]| (z + u).logistic());
-            let a = dot(hidden, self.weight) + self.bias;
-            self.parts[index] = a;
-            set(self.output.row(place.row), [s], |y, [s]| y + a * s);
-        }
-    }
-}
-
-/// Computes the gradients of a chunk's hidden sums, and adds those of u, w and c.
-struct AttendBack<'a, T> {
-    sequences: Sequences<'a, T>,
-    places: &'a [Place],
-    weight: &'a [T],                // (hidden)
-    hidden: Matrix<'a, T>,          // (steps, hidden)
-    d_output: Matrix<'a, T>,        // (rows, dim)
-    d_sums: MatrixMut<'a, T>,       // (steps, hidden)
-    d_of_targets: MatrixMut<'a, T>, // (rows, hidden)
-    d_others: &'a mut [T],          // (hidden + 1)
-}
-
-impl<T: Scalar> WithSimd for AttendBack<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, _: S) {
-        let (d_weight, d_bias) = self.d_others.split_at_mut(self.weight.len());
-        for (index, place) in self.places.iter().enumerate() {
-            let s = self.sequences.vector(*place);
-            let (hidden, d_sums) = (self.hidden.row(index), self.d_sums.row(index));
-            let da = dot(self.d_output.row(place.row), s);
-            d_bias[0] += da;
-            set(d_weight, [hidden], |dw, [h]| dw + da * h);
-            set(d_sums, [hidden, self.weight], |_, [h, w]| da * w * h * (T::ONE - h));
-            set(self.d_of_targets.row(place.row), [d_sums], |du, [dz]| du + dz);
-        }
-    }
-}
-
-/// Adds the gradients of a chunk's targets, and computes those of its vectors.
-struct ToInputs<'a, T> {
-    sequences: Sequences<'a, T>,
-    places: &'a [Place],
-    d_features: Matrix<'a, T>,   // (steps, 2 dim)
-    parts: &'a [T],              // (steps)
-    d_output: Matrix<'a, T>,     // (rows, dim)
-    d_targets: MatrixMut<'a, T>, // (rows, dim)
-    d_steps: MatrixMut<'a, T>,   // (steps, dim)
-}
-
-impl<T: Scalar> WithSimd for ToInputs<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, _: S) {
-        let dim = self.sequences.layer.dim;
-        for (index, place) in self.places.iter().enumerate() {
-            let (q, dy) = (self.sequences.target.row(place.row), self.d_output.row(place.row));
-            let (s, a) = (self.sequences.vector(*place), self.parts[index]);
-            let (of_s, of_p) = self.d_features.row(index).split_at(dim);
-            set(self.d_targets.row(place.row), [of_p, s], |d, [fp, s]| d + fp * s);
-            let to_step = self.d_steps.row(index);
-            set(to_step, [of_s, of_p, q, dy], |_, [fs, fp, q, dy]| fs + fp * q + a * dy);
-        }
-    }
-}
-
-/// Sums of columns, over the rows in order.
-struct SumRows<'a, T> {
-    of: Matrix<'a, T>,
-    sums: &'a mut [T],
-}
-
-impl<T: Scalar> WithSimd for SumRows<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.sums.fill(T::ZERO);
-        for row in 0..self.of.rows() {
-            set(self.sums, [self.of.row(row)], |sum, [lane]| sum + lane);
-        }
-    }
 }
