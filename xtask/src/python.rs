@@ -32,8 +32,9 @@ pub(crate) fn check(root: &Path) -> Outcome {
         command.args(["-m", "pip", "--disable-pip-version-check"]).args(arguments);
         command
     };
-    let mut build = pip(&python, &["wheel", "--no-deps", "--wheel-dir"]);
-    finish(build.arg(&wheels).arg(root.join("crates/python")))?;
+    let as_published = ["wheel", "--no-deps", "--config-settings=build-args=--profile dist"];
+    let mut build = pip(&python, &as_published);
+    finish(build.arg("--wheel-dir").arg(&wheels).arg(root.join("crates/python")))?;
     let wheel = only_file(&wheels)?;
     finish(pip(&python, &["install", "--quiet"]).arg(&wheel))?;
     let version = output(Command::new(fresh.join("bin/stepwell")).arg("--version"))?;
