@@ -80,8 +80,8 @@ mod tests {
         }
     }
 
-    /// Lets a layer multiply fewer rows than a device does, which always multiplies the most.
-    /// Products of at most 256 elements may have another order.
+    /// So a layer may multiply fewer rows than a device, which always multiplies the most. Products of
+    /// at most 256 values may add up in another order.
     #[test]
     fn zeros_below_change_no_bits() {
         for precision in Precision::ALL {

@@ -55,10 +55,10 @@ use crate::gemm::{Scalar, plain, transposed};
 use crate::matrix::{Matrix, MatrixMut, Write};
 use crate::parameter::{Initial, ParameterShape};
 
-/// Products have a multiple of this many steps; a divisor of [`CHUNK`].
+/// Products are padded to a multiple of this many steps; a divisor of [`CHUNK`].
 const MULTIPLE: usize = 16;
 
-/// Products of at most this many values may add up in another order.
+/// Products of at most this many values may add up in another order, so they are padded further.
 const SMALL_PRODUCT: usize = 256;
 
 /// Sums the vectors of a sequence, weighted by a small network of the target and each vector.
@@ -127,7 +127,7 @@ impl TargetAttention {
         }
     }
 
-    /// Steps of the products of a chunk of `count` steps.
+    /// Steps in the products of a chunk of `count` steps, with padding.
     fn padded(&self, count: usize) -> usize {
         let least = SMALL_PRODUCT / self.hidden + 1;
         count.max(least).next_multiple_of(MULTIPLE).min(CHUNK)
@@ -233,7 +233,7 @@ impl<T: Scalar> Layer<T> for TargetAttention {
             let all = with_zeros(features, count, [steps, self.features()]);
             let of_features = transposed(weights.of_features);
             let lanes = steps * self.hidden;
-            // Results of zeros are overwritten by the next chunk, or never read.
+            // Rows of padding are overwritten by the next chunk, or never read.
             let fits = hidden.len() >= lanes;
             let to = if fits { &mut hidden[..lanes] } else { &mut products[..lanes] };
             let to = MatrixMut::packed(to, steps, self.hidden);

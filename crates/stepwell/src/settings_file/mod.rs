@@ -41,7 +41,7 @@ fn no_toml(name: &str, text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-/// Key and value of a line `key = word`, a word without quotes.
+/// Key and value of a line such as `key = word`, whose value lacks quotes.
 fn unquoted(line: &str) -> Option<(&str, &str)> {
     let (key, rest) = line.split_once('=')?;
     let word = rest.split('#').next().unwrap_or_default().trim();

@@ -2,7 +2,7 @@
 //!
 //! The steps of a block that count are packed, as on the processor, but products have a row for
 //! every step that could count: their numbers don't depend on the data, so a pass can be captured.
-//! They are over chunks of [`CHUNK`] steps with zeros after the last, in the processor's order, so
+//! They have chunks of [`CHUNK`] steps, padded with zeros, and add up in the processor's order, so
 //! bits are the same.
 
 use stepwell_device::{Arg, Layout, Shape};
@@ -61,8 +61,8 @@ impl<'a> Passes<'a> {
         Ok(Attending { of, room, target, vectors, lengths, parts, hidden, start })
     }
 
-    /// Places of steps for each block: whole chunks, by the multiple of rows that
-    /// slots have.
+    /// Places of steps for each block. They are whole chunks, because the rows of a slot are a
+    /// suitable multiple.
     fn places(&self, of: Attention) -> usize {
         self.sizes.slot_rows * of.steps_max
     }

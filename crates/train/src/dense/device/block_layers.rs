@@ -45,7 +45,7 @@ impl Softmax {
     }
 }
 
-/// Steps that are multiplied at a time in attention to sequences; the processor pads the last chunk
+/// Steps that are multiplied at a time in attention to sequences. The processor pads the last chunk
 /// less, which gives the same bits.
 pub(super) const CHUNK: usize = 256;
 
@@ -72,7 +72,7 @@ pub(super) struct AttentionLanes {
     pub(super) of_target: usize,
     /// Lanes of a target.
     pub(super) target: usize,
-    /// Multiples of this many examples fill whole chunks with their steps.
+    /// The steps of a multiple of this many examples fill whole chunks.
     pub(super) multiple: usize,
 }
 
