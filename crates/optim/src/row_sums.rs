@@ -14,10 +14,6 @@ pub fn square_sum_of(values: &[f32]) -> f32 {
 /// partial sums are added by halves.
 #[inline(always)]
 pub(crate) fn square_sum(weights: &[f32], gradient: &[f32], penalty: impl Penalty) -> f32 {
-    if let ([weight], [gradient]) = (weights, gradient) {
-        let g = penalty.gradient(*gradient, *weight);
-        return g * g;
-    }
     let (of_weights, last_weights) = weights.as_chunks::<TILE>();
     let (of_gradient, last_gradient) = gradient.as_chunks::<TILE>();
     let mut sums = [0.0f32; TILE];

@@ -80,8 +80,8 @@ mod tests {
         }
     }
 
-    /// So a layer may multiply fewer rows than a device, which always multiplies the most. Products
-    /// of at most 256 values may add up in another order.
+    /// Layers rely on this to multiply fewer rows than a device, which always multiplies the most.
+    /// Results of up to 256 values aren't compared: the library may sum them in a different order.
     #[test]
     fn zeros_below_change_no_bits() {
         for precision in Precision::ALL {

@@ -58,7 +58,8 @@ use crate::parameter::{Initial, ParameterShape};
 /// Products are padded to a multiple of this many steps; a divisor of [`CHUNK`].
 const MULTIPLE: usize = 16;
 
-/// Products of at most this many values may add up in another order, so they are padded further.
+/// The library may sum a result of up to this many values in a different order, so products are
+/// padded until theirs is larger.
 const SMALL_PRODUCT: usize = 256;
 
 /// Sums the vectors of a sequence, weighted by a small network of the target and each vector.

@@ -47,6 +47,7 @@ fn unquoted(line: &str) -> Option<(&str, &str)> {
     let word = rest.split('#').next().unwrap_or_default().trim();
     let first = word.chars().next()?;
     let is_word = first.is_alphabetic() && !word.contains(['"', '\'', '=']);
+    let is_word = is_word && !["true", "false"].contains(&word.to_ascii_lowercase().as_str());
     is_word.then_some((key.trim(), word))
 }
 

@@ -134,6 +134,7 @@ fn tables_that_are_none_are_refused_where_they_stand() {
     assert_eq!(kind, "run.toml:2: tables.users.lr = fast: give a number");
     let word = error("[optim.dense]\nema = none  # no mean");
     assert_eq!(word, "run.toml:2: put text in quotes: ema = \"none\"");
+    assert!(!error("[model]\nbatch_norm = True").contains("quotes"));
     let range = error("[tables.users]\n\ndim = 5000");
     assert_eq!(range, "run.toml:3: tables.users.dim is 5000: give at most 4096");
 }
